@@ -30,8 +30,8 @@ uint8_t* RingProducer::Reserve(uint64_t payload) {
 void RingProducer::Commit(uint64_t payload) {
   head_ += reserved_ + FrameBytes(payload);
   reserved_ = 0;
-  // seq_cst, not release: the producer goes on to read consumer_sleeping, which the consumer writes before it looks at the
-  // head again. One of the two must see the other's write, or a wake-up is lost.
+  // seq_cst, not release: the producer goes on to read consumer_sleeping, which the consumer writes before it looks at
+  // the head again. One of the two must see the other's write, or a wake-up is lost.
   shared_head_->store(head_, std::memory_order_seq_cst);
 }
 

@@ -1,7 +1,8 @@
 // File: ring.h
 //
-// The frame ring: two single-producer single-consumer byte rings (commands to the worker, replies to the guest) and an array
-// of feedback slots, in one shared blob of S bytes (S a power of two). Freestanding; used by guests, the ICD and the worker.
+// The frame ring: two single-producer single-consumer byte rings (commands to the worker, replies to the guest) and an
+// array of feedback slots, in one shared blob of S bytes (S a power of two). Freestanding; used by guests, the ICD and
+// the worker.
 //
 //   offset 0      RingHeader (4 KiB)
 //   offset S/8    feedback slots: S/64 x uint64, each written by the worker, read by the guest
@@ -9,10 +10,12 @@
 //   offset S/2    command ring data, S/2 bytes
 //
 // Positions count bytes since the start and never wrap; the data offset is position & (size - 1). Frames are 16-byte
-// aligned and contiguous; a producer that does not fit before the end writes a kOpcodePad frame and starts over at offset 0.
+// aligned and contiguous; a producer that does not fit before the end writes a kOpcodePad frame and starts over at
+// offset 0.
 //
-// Trust: each side keeps its own position in private memory and only *publishes* it. What it reads of the other side's is
-// checked (RingConsumer::Available) and a frame is copied out before it is looked at. A peer can spoil its own context, no more.
+// Trust: each side keeps its own position in private memory and only *publishes* it. What it reads of the other side's
+// is checked (RingConsumer::Available) and a frame is copied out before it is looked at. A peer can spoil its own
+// context, no more.
 //
 //   RingProducer commands(layout.commands(base));
 //   if (uint8_t* p = commands.Reserve(bytes)) { ...write frame...; commands.Commit(bytes); }
@@ -35,12 +38,12 @@ struct RingHeader {
   uint32_t protocol_version;
   uint64_t schema_hash;
   uint8_t pad0[48];
-  alignas(64) std::atomic<uint64_t> command_head;      // guest: bytes produced
-  alignas(64) std::atomic<uint64_t> command_tail;      // worker: bytes consumed (executed)
-  alignas(64) std::atomic<uint32_t> consumer_sleeping; // worker: 1 = ring the doorbell after producing
-  alignas(64) std::atomic<uint32_t> status;            // worker or device: LostReason; sticky
-  alignas(64) std::atomic<uint64_t> reply_head;        // worker: bytes produced
-  alignas(64) std::atomic<uint64_t> reply_tail;        // guest: bytes consumed
+  alignas(64) std::atomic<uint64_t> command_head;       // guest: bytes produced
+  alignas(64) std::atomic<uint64_t> command_tail;       // worker: bytes consumed (executed)
+  alignas(64) std::atomic<uint32_t> consumer_sleeping;  // worker: 1 = ring the doorbell after producing
+  alignas(64) std::atomic<uint32_t> status;             // worker or device: LostReason; sticky
+  alignas(64) std::atomic<uint64_t> reply_head;         // worker: bytes produced
+  alignas(64) std::atomic<uint64_t> reply_tail;         // guest: bytes consumed
 };
 static_assert(sizeof(RingHeader) == 448);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -61,7 +64,9 @@ struct RingLayout {
   constexpr uint64_t max_frame_payload(uint64_t ring_bytes) const { return ring_bytes / 4 - sizeof(FrameHeader); }
 };
 
-constexpr uint64_t FrameBytes(uint64_t payload) { return (sizeof(FrameHeader) + payload + 15) & ~uint64_t{15}; }
+constexpr uint64_t FrameBytes(uint64_t payload) {
+  return (sizeof(FrameHeader) + payload + 15) & ~uint64_t{15};
+}
 
 // The producing half of one byte ring. Owned by one thread. `head`/`tail` point into the shared header.
 class RingProducer {
@@ -70,8 +75,8 @@ class RingProducer {
   RingProducer(uint8_t* data, uint64_t size, std::atomic<uint64_t>* head, std::atomic<uint64_t>* tail)
       : data_(data), size_(size), shared_head_(head), shared_tail_(tail) {}
 
-  // Room for a frame of FrameBytes(payload) contiguous bytes, or nullptr while the ring is too full. Writes a pad frame when
-  // the end is near (the pad is published with the next Commit). Payload must be <= max_frame_payload(size).
+  // Room for a frame of FrameBytes(payload) contiguous bytes, or nullptr while the ring is too full. Writes a pad frame
+  // when the end is near (the pad is published with the next Commit). Payload must be <= max_frame_payload(size).
   uint8_t* Reserve(uint64_t payload);
   // Publishes the frame last reserved.
   void Commit(uint64_t payload);
@@ -83,8 +88,8 @@ class RingProducer {
  private:
   uint8_t* data_ = nullptr;
   uint64_t size_ = 0;
-  uint64_t head_ = 0;        // published
-  uint64_t reserved_ = 0;    // pad bytes before the reserved frame
+  uint64_t head_ = 0;      // published
+  uint64_t reserved_ = 0;  // pad bytes before the reserved frame
   std::atomic<uint64_t>* shared_head_ = nullptr;
   std::atomic<uint64_t>* shared_tail_ = nullptr;
 };

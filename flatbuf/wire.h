@@ -1,10 +1,10 @@
 // File: wire.h
 //
-// The constants and plain structs that a front-end guest, the gpu-front device and a GPU Domain's worker agree on, beside the
-// FlatBuffers schemas in this directory. Freestanding: guests without an operating system include it.
+// The constants and plain structs that a front-end guest, the gpu-front device and a GPU Domain's worker agree on,
+// beside the FlatBuffers schemas in this directory. Freestanding: guests without an operating system include it.
 //
-// One context (one Vulkan instance of one guest process) talks through one or more *rings*. A ring lives in one HOST3D blob
-// that guest and worker map; see ring.h. The virtio-gpu device only moves control messages and never looks inside.
+// One context (one Vulkan instance of one guest process) talks through one or more *rings*. A ring lives in one HOST3D
+// blob that guest and worker map; see ring.h. The virtio-gpu device only moves control messages and never looks inside.
 #ifndef SLUICE_FLATBUF_WIRE_H_
 #define SLUICE_FLATBUF_WIRE_H_
 
@@ -12,7 +12,8 @@
 
 namespace sluice::wire {
 
-// Both ends send this and the schema hash (generated: flatbuf/schema_hash.h) first; a mismatch is an error, not a guess.
+// Both ends send this and the schema hash (generated: flatbuf/schema_hash.h) first; a mismatch is an error, not a
+// guess.
 inline constexpr uint32_t kProtocolVersion = 1;
 
 // Our virtio-gpu capability set. 7..30 is what stock Linux drivers can carry (a 32-bit shift in capset_id_mask).
@@ -27,11 +28,11 @@ struct Capset {
   uint64_t schema_hash;
   uint64_t memory_quota_bytes;  // device memory that all contexts of this VM together may hold
   uint32_t max_contexts;
-  uint32_t max_rings;           // per context
+  uint32_t max_rings;  // per context
   uint32_t min_ring_bytes;
   uint32_t max_ring_bytes;
   uint32_t max_frame_bytes;
-  uint32_t max_message_bytes;   // a message may span frames (FrameFlags::kMore)
+  uint32_t max_message_bytes;  // a message may span frames (FrameFlags::kMore)
   char os_type[16];
   char domain_name[64];
   char device_name[128];
@@ -40,15 +41,20 @@ static_assert(sizeof(Capset) == 256);
 
 // blob_id of RESOURCE_CREATE_BLOB(HOST3D): what the guest wants behind the resource. Kind in bits 63..56, index below.
 enum class BlobKind : uint8_t {
-  kRing = 1,      // index: ring number of this context, 0 .. max_rings-1; size: power of two, min_ring_bytes..max_ring_bytes
+  kRing =
+      1,  // index: ring number of this context, 0 .. max_rings-1; size: power of two, min_ring_bytes..max_ring_bytes
   kDoorbell = 2,  // index: ring number; size 4096. Any write to the mapped page wakes the ring's consumer (ioeventfd).
   kMemory = 3,    // index: free for the guest; backs a later vkAllocateMemory that names the resource id
 };
 constexpr uint64_t MakeBlobId(BlobKind kind, uint64_t index) {
   return (static_cast<uint64_t>(kind) << 56) | (index & ((uint64_t{1} << 56) - 1));
 }
-constexpr uint8_t BlobIdKind(uint64_t blob_id) { return static_cast<uint8_t>(blob_id >> 56); }
-constexpr uint64_t BlobIdIndex(uint64_t blob_id) { return blob_id & ((uint64_t{1} << 56) - 1); }
+constexpr uint8_t BlobIdKind(uint64_t blob_id) {
+  return static_cast<uint8_t>(blob_id >> 56);
+}
+constexpr uint64_t BlobIdIndex(uint64_t blob_id) {
+  return blob_id & ((uint64_t{1} << 56) - 1);
+}
 
 inline constexpr uint32_t kMaxRings = 8;
 inline constexpr uint32_t kMinRingBytes = 64 * 1024;
@@ -90,11 +96,11 @@ inline constexpr uint16_t kFirstGeneratedOpcode = 16;
 // Why a context is lost, in RingHeader::status. 0: it is not.
 enum class LostReason : uint32_t {
   kNone = 0,
-  kBadFrame = 1,        // a frame or command that the worker refuses; the log says which
-  kDeviceLost = 2,      // the driver answered VK_ERROR_DEVICE_LOST
-  kWorkerGone = 3,      // the worker or its domain ended
-  kLimit = 4,           // a limit of the front-end was exceeded
-  kDestroyed = 5,       // the context was destroyed
+  kBadFrame = 1,    // a frame or command that the worker refuses; the log says which
+  kDeviceLost = 2,  // the driver answered VK_ERROR_DEVICE_LOST
+  kWorkerGone = 3,  // the worker or its domain ended
+  kLimit = 4,       // a limit of the front-end was exceeded
+  kDestroyed = 5,   // the context was destroyed
 };
 
 // Vulkan object ids chosen by the guest: index in the low 32 bits (1 .. kMaxObjectIndex), generation in the high 32.

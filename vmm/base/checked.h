@@ -34,7 +34,9 @@ constexpr std::optional<uint64_t> CheckedAlignUp(uint64_t value, uint64_t alignm
 constexpr bool RangeFits(uint64_t offset, uint64_t length, uint64_t total) {
   return offset <= total && length <= total - offset;
 }
-constexpr bool IsPowerOfTwo(uint64_t v) { return v != 0 && (v & (v - 1)) == 0; }
+constexpr bool IsPowerOfTwo(uint64_t v) {
+  return v != 0 && (v & (v - 1)) == 0;
+}
 
 }  // namespace sluice
 

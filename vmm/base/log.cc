@@ -9,14 +9,22 @@
 namespace sluice {
 
 void InitLogging(absl::string_view process_name, LogLevel level) {
-  auto logger = std::make_shared<spdlog::logger>(std::string(process_name),
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>(std::string(process_name), std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%H:%M:%S.%e %L [%n] %v");
   switch (level) {
-    case LogLevel::kDebug: logger->set_level(spdlog::level::debug); break;
-    case LogLevel::kInfo: logger->set_level(spdlog::level::info); break;
-    case LogLevel::kWarn: logger->set_level(spdlog::level::warn); break;
-    case LogLevel::kError: logger->set_level(spdlog::level::err); break;
+    case LogLevel::kDebug:
+      logger->set_level(spdlog::level::debug);
+      break;
+    case LogLevel::kInfo:
+      logger->set_level(spdlog::level::info);
+      break;
+    case LogLevel::kWarn:
+      logger->set_level(spdlog::level::warn);
+      break;
+    case LogLevel::kError:
+      logger->set_level(spdlog::level::err);
+      break;
   }
   spdlog::set_default_logger(std::move(logger));
 }

@@ -1,7 +1,8 @@
 // File: log.h
 //
-// Logging: spdlog to standard error, one line per event, `process-name` in each line. Paths that a guest or a domain can
-// trigger use SLUICE_LOG_GUEST, which is rate-limited per call site (10 a second; the number of dropped lines is reported).
+// Logging: spdlog to standard error, one line per event, `process-name` in each line. Paths that a guest or a domain
+// can trigger use SLUICE_LOG_GUEST, which is rate-limited per call site (10 a second; the number of dropped lines is
+// reported).
 //
 //   InitLogging("vm web-0", LogLevel::kInfo);
 //   SLUICE_LOG(info, "memslot {} mapped at {:#x}", slot, gpa);
@@ -39,14 +40,14 @@ class LogRateLimiter {
 
 #define SLUICE_LOG(level, ...) ::spdlog::level(__VA_ARGS__)
 
-#define SLUICE_LOG_GUEST(level, ...)                                                                   \
-  do {                                                                                                 \
-    static ::sluice::LogRateLimiter sluice_limiter_;                                                   \
-    uint64_t sluice_suppressed_ = 0;                                                                   \
-    if (sluice_limiter_.Allow(&sluice_suppressed_)) {                                                  \
-      ::spdlog::level(__VA_ARGS__);                                                                    \
+#define SLUICE_LOG_GUEST(level, ...)                                                                    \
+  do {                                                                                                  \
+    static ::sluice::LogRateLimiter sluice_limiter_;                                                    \
+    uint64_t sluice_suppressed_ = 0;                                                                    \
+    if (sluice_limiter_.Allow(&sluice_suppressed_)) {                                                   \
+      ::spdlog::level(__VA_ARGS__);                                                                     \
       if (sluice_suppressed_ > 0) ::spdlog::level("({} similar lines suppressed)", sluice_suppressed_); \
-    }                                                                                                  \
+    }                                                                                                   \
   } while (false)
 
 #endif  // SLUICE_VMM_BASE_LOG_H_

@@ -1,6 +1,7 @@
 // File: mapping.h
 //
-// Host memory mappings with one owner. The only pointer maker outside vmm/memory; see mapping_raw.cc for why each is sound.
+// Host memory mappings with one owner. The only pointer maker outside vmm/memory; see mapping_raw.cc for why each is
+// sound.
 //
 //   SLUICE_ASSIGN_OR_RETURN(UniqueFd fd, CreateMemFd("ring", 1 << 20));
 //   SLUICE_ASSIGN_OR_RETURN(Mapping map, Mapping::MapShared(fd.get(), 0, 1 << 20, Mapping::kReadWrite));

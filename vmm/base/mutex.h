@@ -1,7 +1,8 @@
 // File: mutex.h
 //
-// absl::Mutex that ThreadSanitizer understands: Debian's Abseil is built without TSan, so in a TSan build each operation is
-// announced through the sanitizer's own interface. In every other build this is absl::Mutex and nothing else.
+// absl::Mutex that ThreadSanitizer understands: Debian's Abseil is built without TSan, so in a TSan build each
+// operation is announced through the sanitizer's own interface. In every other build this is absl::Mutex and nothing
+// else.
 //
 //   Mutex mu_;
 //   int value_ ABSL_GUARDED_BY(mu_);
@@ -79,8 +80,12 @@ class CondVar {
     return cv_.WaitWithTimeout(&mu->mu_, timeout);
 #endif
   }
-  void Signal() { cv_.Signal(); }
-  void SignalAll() { cv_.SignalAll(); }
+  void Signal() {
+    cv_.Signal();
+  }
+  void SignalAll() {
+    cv_.SignalAll();
+  }
 
  private:
   absl::CondVar cv_;

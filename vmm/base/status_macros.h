@@ -20,15 +20,16 @@
 #define SLUICE_CONCAT_(a, b) SLUICE_CONCAT_INNER_(a, b)
 
 // Returns `expr`'s status from the enclosing function unless it is OK.
-#define SLUICE_RETURN_IF_ERROR(expr)                                      \
-  do {                                                                    \
-    if (absl::Status sluice_status_ = (expr); !sluice_status_.ok()) {     \
-      return sluice_status_;                                              \
-    }                                                                     \
+#define SLUICE_RETURN_IF_ERROR(expr)                                  \
+  do {                                                                \
+    if (absl::Status sluice_status_ = (expr); !sluice_status_.ok()) { \
+      return sluice_status_;                                          \
+    }                                                                 \
   } while (false)
 
 // Assigns the value of a StatusOr to `lhs`, or returns its status from the enclosing function.
-#define SLUICE_ASSIGN_OR_RETURN(lhs, expr) SLUICE_ASSIGN_OR_RETURN_IMPL_(SLUICE_CONCAT_(sluice_or_, __LINE__), lhs, expr)
+#define SLUICE_ASSIGN_OR_RETURN(lhs, expr) \
+  SLUICE_ASSIGN_OR_RETURN_IMPL_(SLUICE_CONCAT_(sluice_or_, __LINE__), lhs, expr)
 #define SLUICE_ASSIGN_OR_RETURN_IMPL_(tmp, lhs, expr) \
   auto tmp = (expr);                                  \
   if (!tmp.ok()) return std::move(tmp).status();      \
