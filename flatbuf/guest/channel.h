@@ -1,0 +1,96 @@
+// File: channel.h
+//
+// The guest's end of one context's ring: writes request frames, reads replies, hands out object ids and feedback slots, and
+// knows whether the context is lost. The generated Vulkan entry points sit on top. Freestanding.
+//
+// Owner and threads: one channel per Vulkan instance. Everything below except lost() and SlotValue() needs the platform lock
+// (Lock()/Unlock(), which the entry points take).
+#ifndef SLUICE_FLATBUF_GUEST_CHANNEL_H_
+#define SLUICE_FLATBUF_GUEST_CHANNEL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "flatbuf/guest/buffer.h"
+#include "flatbuf/guest/platform.h"
+#include "flatbuf/ring.h"
+#include "flatbuf/wire.h"
+
+namespace sluice::guest {
+
+// Object ids: index (1 .. kMaxObjectIndex) in the low half, generation in the high half. A freed index comes back with the
+// next generation, after all others that are free, so that a stale id is noticed by the worker.
+class IdAllocator {
+ public:
+  uint64_t New();  // 0 when all are taken
+  void Free(uint64_t id);
+  uint32_t live() const { return live_; }
+
+ private:
+  Buffer<uint32_t> generations_;  // by index - 1
+  Buffer<uint32_t> free_;         // a queue: [free_begin_, size)
+  size_t free_begin_ = 0;
+  uint32_t live_ = 0;
+};
+
+class GuestChannel {
+ public:
+  GuestChannel() = default;
+  GuestChannel(const GuestChannel&) = delete;
+  GuestChannel& operator=(const GuestChannel&) = delete;
+
+  // Takes a mapped ring blob that the worker has initialised. False if it is of another protocol version or schema, or the
+  // size is not a ring's. Both outlive the channel.
+  bool Init(void* ring_blob, uint64_t blob_bytes, Platform* platform);
+
+  // Sends one message, split into frames when long. `wake`: make sure that the worker looks at it soon (commands that nobody
+  // waits for travel with the next one that does). False: the context is lost.
+  bool Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake);
+  // Sends and waits for the reply, which stays valid until the next Call. Null: lost, or the reply is not one for `opcode`.
+  const uint8_t* Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size);
+
+  bool lost() const { return header_ == nullptr || local_lost_ || header_->status.load(std::memory_order_acquire) != 0; }
+  // Ring position after everything sent so far: what a SubmitCommand waits for.
+  uint64_t position() const { return producer_.position(); }
+
+  IdAllocator& ids() { return ids_; }
+  // A feedback slot and its last value (SlotValue is at least that). -1 when all are taken.
+  int64_t NewSlot(uint64_t* value);
+  void FreeSlot(uint32_t slot, uint64_t last_value);
+  // What the worker has published in the slot.
+  uint64_t SlotValue(uint32_t slot) const;
+
+  Platform& platform() { return *platform_; }
+  void Lock() { platform_->Lock(); }
+  void Unlock() { platform_->Unlock(); }
+
+ private:
+  uint8_t* ReserveOrWait(uint64_t payload);
+  void Wake();
+  // False: lost. Polls the reply ring, then sleeps in the platform.
+  bool ReadReply(uint16_t opcode, uint64_t sequence);
+
+  Platform* platform_ = nullptr;
+  wire::RingHeader* header_ = nullptr;
+  const volatile uint64_t* slots_ = nullptr;
+  wire::RingLayout layout_;
+  wire::RingProducer producer_;
+  wire::RingConsumer replies_;
+  uint64_t sequence_ = 0;
+  uint64_t woken_position_ = 0;
+  bool local_lost_ = false;
+  IdAllocator ids_;
+  Buffer<uint64_t> slot_values_;   // by slot: last value promised
+  Buffer<uint32_t> free_slots_;
+  uint32_t next_slot_ = 0;
+  Buffer<uint64_t> reply_;         // uint64_t for alignment
+  size_t reply_bytes_ = 0;
+};
+
+// The channel that the Vulkan entry points of this program use. One per program for now.
+void SetChannel(GuestChannel* channel);
+GuestChannel* CurrentChannel();
+
+}  // namespace sluice::guest
+
+#endif  // SLUICE_FLATBUF_GUEST_CHANNEL_H_
