@@ -1,0 +1,126 @@
+#include "gpu-domain/trace/dump.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "flatbuf/schema_hash.h"
+#include "flatbuf/wire.h"
+#include "gpu-domain/trace/capture.h"
+#include "gpu-domain/trace/json.h"
+#include "vmm/base/status_macros.h"
+
+namespace sluice::trace {
+namespace {
+
+// Bytes of a body that is not decoded: enough to tell two apart.
+constexpr size_t kHexBytes = 64;
+
+const char* KindName(uint32_t kind) {
+  switch (static_cast<CaptureKind>(kind)) {
+    case CaptureKind::kContextCreate:
+      return "context-create";
+    case CaptureKind::kContextDestroy:
+      return "context-destroy";
+    case CaptureKind::kBlobCreate:
+      return "blob-create";
+    case CaptureKind::kBlobDestroy:
+      return "blob-destroy";
+    case CaptureKind::kRequest:
+      return "request";
+    case CaptureKind::kReply:
+      return "reply";
+    case CaptureKind::kLost:
+      return "lost";
+  }
+  return "unknown";
+}
+
+const char* BlobKindName(uint64_t blob_id) {
+  switch (static_cast<wire::BlobKind>(wire::BlobIdKind(blob_id))) {
+    case wire::BlobKind::kRing:
+      return "ring";
+    case wire::BlobKind::kDoorbell:
+      return "doorbell";
+    case wire::BlobKind::kMemory:
+      return "memory";
+  }
+  return "unknown";
+}
+
+absl::string_view Text(absl::Span<const uint8_t> bytes, std::string& storage) {
+  storage.assign(bytes.begin(), bytes.end());
+  return storage;
+}
+
+std::string Fields(const CaptureEntry& entry) {
+  const absl::Span<const uint8_t> payload = entry.payload;
+  std::string text;
+  switch (static_cast<CaptureKind>(entry.record.kind)) {
+    case CaptureKind::kContextCreate:
+      return absl::StrCat(", \"name\": ", JsonString(Text(payload, text)));
+    case CaptureKind::kContextDestroy:
+      return "";
+    case CaptureKind::kBlobCreate:
+    case CaptureKind::kBlobDestroy: {
+      BlobRecord blob{};
+      if (payload.size() < sizeof(blob)) return ", \"invalid\": true";
+      std::memcpy(&blob, payload.data(), sizeof(blob));
+      if (static_cast<CaptureKind>(entry.record.kind) == CaptureKind::kBlobDestroy) {
+        return absl::StrCat(", \"resource\": ", blob.resource);
+      }
+      return absl::StrCat(", \"resource\": ", blob.resource, ", \"blob\": \"", BlobKindName(blob.blob_id),
+                          "\", \"index\": ", wire::BlobIdIndex(blob.blob_id), ", \"size\": ", blob.size);
+    }
+    case CaptureKind::kRequest:
+    case CaptureKind::kReply: {
+      wire::FrameHeader header{};
+      if (payload.size() < sizeof(header)) return ", \"invalid\": true";
+      std::memcpy(&header, payload.data(), sizeof(header));
+      const absl::Span<const uint8_t> body = payload.subspan(sizeof(header));
+      return absl::StrCat(", \"ring\": ", entry.record.ring, ", \"sequence\": ", header.sequence,
+                          ", \"opcode\": ", header.opcode, ", \"flags\": ", header.flags, ", \"bytes\": ", body.size(),
+                          ", \"hex\": ", JsonHex(body, kHexBytes));
+    }
+    case CaptureKind::kLost: {
+      LostRecord lost{};
+      if (payload.size() < sizeof(lost)) return ", \"invalid\": true";
+      std::memcpy(&lost, payload.data(), sizeof(lost));
+      return absl::StrCat(", \"reason\": ", lost.reason,
+                          ", \"message\": ", JsonString(Text(payload.subspan(sizeof(lost)), text)));
+    }
+  }
+  return absl::StrCat(", \"bytes\": ", payload.size());
+}
+
+}  // namespace
+
+absl::Status DumpTrace(const std::string& path, std::ostream& out) {
+  SLUICE_ASSIGN_OR_RETURN(CaptureReader reader, CaptureReader::Open(path));
+  const CaptureHeader& header = reader.header();
+  if (header.schema_hash != wire::kSchemaHash) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: captured with schema %016x; this program knows %016x. Use the sluice that made it", path,
+                        header.schema_hash, wire::kSchemaHash));
+  }
+  out << absl::StrFormat("{\"version\": %u, \"schema_hash\": \"0x%016x\", \"frontend\": %s, \"records\": [\n",
+                         header.version, header.schema_hash, JsonString(header.frontend));
+  uint64_t start_ns = 0;
+  bool first = true;
+  for (;;) {
+    SLUICE_ASSIGN_OR_RETURN(std::optional<CaptureEntry> entry, reader.Next());
+    if (!entry.has_value()) break;
+    if (first) start_ns = entry->record.time_ns;
+    const uint64_t since = entry->record.time_ns >= start_ns ? entry->record.time_ns - start_ns : 0;
+    out << (first ? "" : ",\n")
+        << absl::StrCat("{\"time_us\": ", since / 1000, ", \"context\": ", entry->record.context, ", \"kind\": \"",
+                        KindName(entry->record.kind), "\"", Fields(*entry), "}");
+    first = false;
+    if (!out.good()) return absl::UnavailableError("trace dump: output cannot be written");
+  }
+  out << "\n], \"truncated\": " << (reader.truncated() ? "true" : "false") << "}\n";
+  out.flush();
+  return out.good() ? absl::OkStatus() : absl::UnavailableError("trace dump: output cannot be written");
+}
+
+}  // namespace sluice::trace

@@ -1,0 +1,38 @@
+#include "gpu-domain/trace/json.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace sluice::trace {
+
+std::string JsonString(absl::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      absl::StrAppendFormat(&out, "\\u%04x", byte);
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+  return out;
+}
+
+std::string JsonHex(absl::Span<const uint8_t> bytes, size_t limit) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const uint8_t byte : bytes.subspan(0, std::min(limit, bytes.size()))) {
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  if (bytes.size() > limit) out += "...";
+  out += '"';
+  return out;
+}
+
+}  // namespace sluice::trace

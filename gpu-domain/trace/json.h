@@ -1,0 +1,24 @@
+// File: json.h
+//
+// The two things that printing hostile bytes as JSON needs.
+#ifndef SLUICE_GPU_DOMAIN_TRACE_JSON_H_
+#define SLUICE_GPU_DOMAIN_TRACE_JSON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace sluice::trace {
+
+// `text` as a JSON string with quotes. Bytes that are not printable ASCII become \u00XX: the output is always valid,
+// whatever the encoding of the input.
+std::string JsonString(absl::string_view text);
+
+// At most `limit` bytes as a JSON string of lower-case hex digits, with "..." at the end when there were more.
+std::string JsonHex(absl::Span<const uint8_t> bytes, size_t limit);
+
+}  // namespace sluice::trace
+
+#endif  // SLUICE_GPU_DOMAIN_TRACE_JSON_H_
