@@ -69,7 +69,8 @@ class SeccompPolicy {
   SeccompPolicy& AllowInitIf(absl::string_view call, std::vector<ArgFilter> filters);
   // Answered with `error_number` instead of death, both phases: calls that libraries try and live without.
   SeccompPolicy& FailWith(int error_number, std::vector<std::string> calls);
-  // As FailWith, but in the Run phase only (AllowInit may name the same calls).
+  // Allowed in the Init phase, answered with `error_number` in the Run phase. (The Init filter stays in force under the
+  // Run filter, so a call that it kills can never merely fail later.)
   SeccompPolicy& FailInRun(int error_number, std::vector<std::string> calls);
 
   // Loads the filter for all threads of the process (TSYNC) and sets no_new_privs. Filters stack: after kRun nothing
