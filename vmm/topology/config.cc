@@ -1,0 +1,96 @@
+#include "vmm/topology/config.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "vmm/topology/schema.h"
+
+namespace sluice::topology {
+namespace {
+
+bool ReadText(const std::string& path, Document* document) {
+  document->file = path;
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  // One byte more than is allowed: enough to be refused as too long.
+  std::string buffer(kMaxJsonBytes + 1, '\0');
+  if (!in.is_open() || (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())).bad())) {
+    document->problems.push_back({ProblemKind::kMissingFile, "", "cannot be read; check the path and its permissions"});
+    return false;
+  }
+  // A directory opens but does not read.
+  if (in.gcount() == 0 && !in.eof()) {
+    document->problems.push_back({ProblemKind::kMissingFile, "", "is not a regular file"});
+    return false;
+  }
+  buffer.resize(static_cast<size_t>(in.gcount()));
+  document->text = std::move(buffer);
+  return true;
+}
+
+template <typename Table, typename Object>
+bool Parse(absl::string_view text, const char* root, Document* document, Object* object) {
+  document->text = std::string(text);
+  JsonError error;
+  if (!ParseJson(text, &document->tree, &error)) {
+    // The tree is incomplete: the position goes into the message.
+    document->tree = JsonValue();
+    document->tree.position = error.position;
+    document->problems.push_back(
+        {ProblemKind::kConfig, "", absl::StrCat("column ", error.position.column, ": not JSON: ", error.message)});
+    return false;
+  }
+  ConfigSchema schema(root);
+  if (!schema.Check(document->tree, &document->problems)) return false;
+  std::string refusal;
+  const uint8_t* buffer = schema.Build(document->text, &refusal);
+  if (buffer == nullptr) {
+    document->problems.push_back({ProblemKind::kConfig, "", refusal});
+    return false;
+  }
+  flatbuffers::GetRoot<Table>(buffer)->UnPackTo(object);
+  return true;
+}
+
+}  // namespace
+
+std::string Document::Report() const {
+  std::string out;
+  for (const Problem& problem : problems) {
+    // A file that could not be read has no lines.
+    const bool has_line = !text.empty() || problem.kind != ProblemKind::kMissingFile;
+    absl::StrAppend(&out, file, ":");
+    if (has_line) absl::StrAppend(&out, LocateJson(tree, problem.path).line, ":");
+    absl::StrAppend(&out, " ", problem.path, problem.path.empty() ? "" : ": ", problem.message, "\n");
+  }
+  return out;
+}
+
+bool ParseTopology(absl::string_view text, Document* document, config::TopologyT* topology) {
+  return Parse<config::Topology>(text, "Topology", document, topology);
+}
+bool ParseMachine(absl::string_view text, Document* document, config::MachineT* machine) {
+  return Parse<config::Machine>(text, "Machine", document, machine);
+}
+
+bool LoadTopology(const std::string& path, Document* document, config::TopologyT* topology) {
+  return ReadText(path, document) && ParseTopology(std::string(document->text), document, topology);
+}
+bool LoadMachine(const std::string& path, Document* document, config::MachineT* machine) {
+  return ReadText(path, document) && ParseMachine(std::string(document->text), document, machine);
+}
+
+bool LooksLikeMachine(const JsonValue& tree) {
+  return tree.kind == JsonValue::Kind::kObject && tree.Find("frontends") == nullptr &&
+         tree.Find("gpu_domains") == nullptr && tree.Find("domain_policy") == nullptr &&
+         tree.Find("firmware") != nullptr;
+}
+
+std::string JsonSchemaText(absl::string_view kind) {
+  const std::string root = kind == "machine" ? "Machine" : "Topology";
+  return ConfigSchema(root).JsonSchema(absl::StrCat("urn:sluice:", kind, ".schema.json"));
+}
+
+}  // namespace sluice::topology
