@@ -43,8 +43,8 @@ class Vcpu {
 
   uint32_t id() const { return id_; }
 
-  // Enters the guest until something happens. Spans in the result die at the next Run(). Errors: UNAVAILABLE-free; what
-  // KVM_RUN said (EFAULT: the guest touched a slot whose host memory is gone or protected).
+  // Enters the guest until something happens. Spans in the result die at the next Run(). Errors: what KVM_RUN
+  // said (EFAULT: the guest touched a slot whose host memory is gone or protected).
   absl::StatusOr<VcpuExit> Run();
 
   // Makes the current Run() return Interrupted, or the next one if none is under way: never lost, several may become
@@ -52,9 +52,9 @@ class Vcpu {
   // kvm_run.immediate_exit, then sends kick_signal() to the thread that is in Run(), if any. Costs no system call when
   // none is.
   void Kick();
-  // The signal that Kick() uses: SIGUSR1. The first Vcpu of a process installs an empty handler for it (without
-  // SA_RESTART) and fails with FAILED_PRECONDITION if the program has another handler there. The vCPU thread must not
-  // block it; a seccomp filter must allow tgkill (kicker) and rt_sigreturn (vCPU thread).
+  // The signal that Kick() uses: SIGUSR1. The first Vcpu of a process installs an empty handler for it (SA_RESTART:
+  // the thread's other calls go on) and fails with FAILED_PRECONDITION if the program has another handler there. The
+  // vCPU thread must not block it; a seccomp filter must allow tgkill (kicker) and rt_sigreturn (vCPU thread).
   static int kick_signal();
 
   absl::StatusOr<kvm_regs> GetRegs() const;
@@ -102,15 +102,16 @@ class Vcpu {
 
  private:
   friend class Vm;
-  Vcpu(std::shared_ptr<VmState> vm, UniqueFd fd, Mapping run, uint32_t id, uint32_t xsave_bytes)
-      : vm_(std::move(vm)), fd_(std::move(fd)), run_(std::move(run)), id_(id), xsave_bytes_(xsave_bytes) {}
+  Vcpu(std::shared_ptr<VmState> vm, UniqueFd fd, Mapping run, uint32_t id, uint32_t xsave_bytes);
   VcpuExit Decode();
+  kvm_run* run() const;
 
   std::shared_ptr<VmState> vm_;  // first: the fd closes before the VM's memory goes
   UniqueFd fd_;
   Mapping run_;  // struct kvm_run and what follows it
   const uint32_t id_;
   const uint32_t xsave_bytes_;
+  const int process_;
   // Thread in Run(), 0 when none.
   std::atomic<int> running_thread_{0};
 };

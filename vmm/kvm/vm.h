@@ -158,6 +158,8 @@ class Vm {
   absl::StatusOr<IrqFd> RegisterIrqFd(Gsi gsi, int event_fd, int resample_fd = -1) const;
   // A free GSI for one MSI vector. RESOURCE_EXHAUSTED: none left. Needs an irqchip.
   absl::StatusOr<MsiRoute> AllocateMsiRoute() const;
+  // One particular GSI: a pin of the caller's IOAPIC (split irqchip, gsi < ioapic_pins). ALREADY_EXISTS: taken.
+  absl::StatusOr<MsiRoute> TakePinRoute(Gsi gsi) const;
   // Sets the level of an IOAPIC/PIC pin (in-kernel irqchip).
   absl::Status SetIrqLine(Gsi gsi, bool level) const;
   // Injects an MSI at once. False: the guest blocked it (e.g. the local APIC is off).
