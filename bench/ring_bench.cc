@@ -1,5 +1,5 @@
-// The frame ring between two threads: bytes and frames per second, by payload size. The consumer copies each frame to private
-// memory, as the worker does. BM_Memcpy is the same copy without a ring, for the ratio.
+// The frame ring between two threads: bytes and frames per second, by payload size. The consumer copies each frame to
+// private memory, as the worker does. BM_Memcpy is the same copy without a ring, for the ratio.
 #include <atomic>
 #include <cstring>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "flatbuf/ring.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -22,7 +23,7 @@ class RingTest : public ::testing::Test {
     if (p == nullptr) return false;
     const FrameHeader h = {opcode, 0, static_cast<uint32_t>(payload.size()), sequence};
     std::memcpy(p, &h, sizeof(h));
-    std::memcpy(p + sizeof(h), payload.data(), payload.size());
+    std::copy(payload.begin(), payload.end(), p + sizeof(h));
     producer_.Commit(payload.size());
     return true;
   }
@@ -37,7 +38,7 @@ TEST_F(RingTest, FramesOfEverySizeComeOutAsTheyWentInAcrossManyWraps) {
     ASSERT_EQ(consumer_.Peek(&h, &payload), RingConsumer::Result::kFrame);
     EXPECT_EQ(h.sequence, i);
     ASSERT_EQ(h.size, in.size());
-    EXPECT_EQ(std::memcmp(payload, in.data(), in.size()), 0);
+    EXPECT_TRUE(std::equal(in.begin(), in.end(), payload));
     consumer_.Pop();
   }
   EXPECT_EQ(consumer_.Peek(&h, &payload), RingConsumer::Result::kEmpty);
