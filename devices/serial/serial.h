@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -120,11 +120,16 @@ class Serial {
   uint64_t bytes_out() const;
 
  private:
+  uint8_t ReadLocked(uint16_t reg) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteLocked(uint16_t reg, uint8_t value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteFcr(uint8_t value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteThr(uint8_t value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A byte arrives from the line (loopback): taken, or an overrun.
+  void Receive(uint8_t value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint8_t ReadRbr() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint8_t ReadIir() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint8_t PendingInterrupt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Moves waiting input into the receiver, as fast as it has room.
+  // Moves waiting input into the receiver when that is empty.
   void FillReceiver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The modem inputs as loopback (or the outside world) drives them; sets the delta bits.
   void UpdateModemStatus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -146,7 +151,7 @@ class Serial {
   bool level_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<uint8_t> receiver_ ABSL_GUARDED_BY(mu_);  // what RBR reads: 1 byte, or 16 with FIFOs on
   std::deque<uint8_t> input_ ABSL_GUARDED_BY(mu_);     // what waits for room in the receiver
-  std::string output_ ABSL_GUARDED_BY(mu_);
+  std::vector<uint8_t> output_ ABSL_GUARDED_BY(mu_);
   uint64_t bytes_out_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -6,7 +6,7 @@
 //   class Lamp : public PciDevice {
 //    public:
 //     Lamp() : PciDevice("lamp", {.vendor_id = 0x1234, .device_id = 1, .class_code = 0xff0000}) {
-//       ABSL_CHECK... AddBar({.index = 0, .kind = BarKind::kMemory32, .size = 4096})
+//       AddBar({.index = 0, .kind = BarKind::kMemory32, .size = 4096}).IgnoreError();
 //     }
 //     void BarRead(uint8_t bar, uint64_t offset, absl::Span<uint8_t> to) override { ... }
 //     void BarWrite(uint8_t bar, uint64_t offset, absl::Span<const uint8_t> from) override { ... }
@@ -138,14 +138,10 @@ class PciDevice {
   void PokeConfig(uint16_t offset, absl::Span<const uint8_t> from);
 
  private:
-  struct Bar {
-    BarSpec spec;
-    std::optional<memory::GuestRange> mapped;
-  };
   bool ImplementsBar(uint8_t bar) const { return bar < kBarCount && bars_[bar].has_value(); }
-  // What the registers say about `bar`: its address if decoding is on and it may be decoded there.
-  std::optional<memory::GuestRange> Decoded(const Bar& bar) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Brings every Bar::mapped up to date and tells the observer: first what went, then what came.
+  // What the registers say about a BAR: its range if decoding is on and allowed there.
+  std::optional<memory::GuestRange> Decoded(const BarSpec& bar) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Brings `mapped_` up to date and tells the observer: first what went, then what came.
   void UpdateBars() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string name_;

@@ -48,7 +48,7 @@ class MsixTable {
   // `vectors` is 1 .. kMaxMsixVectors. All start masked. `notifier` outlives the table; nullptr: interrupts go nowhere.
   MsixTable(uint16_t vectors, MsixNotifier* notifier);
 
-  uint16_t vectors() const { return static_cast<uint16_t>(entries_count_); }
+  uint16_t vectors() const { return vectors_; }
   // Size of the table in its BAR, bytes.
   uint64_t table_bytes() const { return uint64_t{vectors()} * kMsixEntryBytes; }
   // Size of the pending-bit array, bytes (a multiple of 8).
@@ -82,7 +82,7 @@ class MsixTable {
   // Tells the notifier what changed, then sends what was pending.
   void Update(uint16_t vector) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const size_t entries_count_;
+  const uint16_t vectors_;
   MsixNotifier* const notifier_;
   mutable Mutex mu_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mu_);

@@ -31,8 +31,8 @@ struct Segment {
   uint32_t size = 0;  // bytes, at least 1: empty descriptors are skipped
 };
 
-// Most descriptors of one chain, indirect ones included; also the cap on an indirect table that is longer than its
-// queue (stock Linux virtio-gpu makes such tables: two more descriptors than a command has pages).
+// Most descriptors of one chain, or the queue's size if that is more. An indirect table may thus be longer than its
+// queue: stock Linux virtio-gpu makes such tables (two more descriptors than a command has pages).
 inline constexpr uint32_t kMaxChainDescriptors = 1024;
 
 // Thread-compatible: one thread at a time (the loop thread).

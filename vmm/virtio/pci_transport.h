@@ -117,8 +117,9 @@ class PciTransport final : public pci::PciDevice, private Interrupt {
 
   PciTransport(std::unique_ptr<Device> device, Options options);
   absl::Status SetUp();
-  absl::Status AddVirtioCapability(uint8_t type, uint8_t bar, uint32_t offset, uint32_t size, uint32_t extra,
-                                   bool has_extra, uint8_t* position);
+  // Returns its offset. `tail`: the dwords after struct virtio_pci_cap.
+  absl::StatusOr<uint8_t> AddVirtioCapability(uint8_t type, uint8_t bar, uint8_t id, uint32_t offset, uint32_t size,
+                                              absl::Span<const uint32_t> tail = {});
   absl::Status AddSharedMemory();
 
   void ReadCommon(uint64_t offset, absl::Span<uint8_t> to);

@@ -80,14 +80,23 @@ class Queue {
  private:
   Queue(memory::GuestMemory memory, const QueueLayout& layout, uint64_t id)
       : memory_(std::move(memory)), layout_(layout), id_(id) {}
+  // Breaks the queue for good.
   absl::Status Fail(absl::Status status);
-  absl::StatusOr<DescriptorChain> Walk(uint16_t head) const;
-  absl::StatusOr<VirtqDesc> Fetch(memory::GuestAddress table, uint32_t index) const;
+  absl::Status Walk(DescriptorChain& chain) const;
+  absl::Status WalkIndirect(const VirtqDesc& table, uint32_t budget, DescriptorChain& chain) const;
   absl::Status Append(const VirtqDesc& descriptor, DescriptorChain& chain) const;
+  // Addresses in the rings. Create has checked that they are RAM, so none wraps.
+  memory::GuestAddress InDriverArea(uint64_t offset) const {
+    return memory::GuestAddress(layout_.driver_area.value() + offset);
+  }
+  memory::GuestAddress InDeviceArea(uint64_t offset) const {
+    return memory::GuestAddress(layout_.device_area.value() + offset);
+  }
 
   memory::GuestMemory memory_;
   QueueLayout layout_;
   uint64_t id_;              // unique in the process: stamps this queue's chains
+  uint16_t avail_idx_ = 0;   // the driver's idx when we last looked
   uint16_t next_avail_ = 0;  // our position in the available ring (wraps at 2^16, as the ring's idx does)
   uint16_t next_used_ = 0;
   uint16_t announced_used_ = 0;  // next_used_ at the last NeedsInterrupt
