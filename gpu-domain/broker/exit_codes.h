@@ -2,14 +2,14 @@
 //
 // Exit codes and descriptor numbers of sluice-domain, for the supervisor that starts it:
 //
-//   sluice-domain --control-fd=3            speaks flatbuf/control.fbs: BrokerMessage in, BrokerEvent out
+//   sluice-domain --control_fd=3            speaks flatbuf/control.fbs: BrokerMessage in, BrokerEvent out
 //   sluice-domain --listen=/run/x.sock      serves everyone who connects, one worker per connection
 #ifndef SLUICE_GPU_DOMAIN_BROKER_EXIT_CODES_H_
 #define SLUICE_GPU_DOMAIN_BROKER_EXIT_CODES_H_
 
 namespace sluice::broker {
 
-// Where the supervisor puts the control socket by convention (--control-fd says so).
+// Where the supervisor puts the control socket by convention (--control_fd says so).
 inline constexpr int kControlFd = 3;
 
 enum ExitCode : int {

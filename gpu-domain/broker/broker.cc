@@ -1,0 +1,86 @@
+#include "gpu-domain/broker/broker.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "vmm/base/log.h"
+#include "vmm/base/status_macros.h"
+
+namespace sluice::broker {
+
+Broker::Broker(asio::io_context& loop, DomainSpec domain, ExitFn on_exit)
+    : loop_(loop), domain_(std::move(domain)), on_exit_(std::move(on_exit)) {}
+
+Broker::~Broker() = default;
+
+absl::StatusOr<pid_t> Broker::Attach(uint32_t id, const WorkerSpec& spec, WorkerFds fds) {
+  if (stopping_) return absl::UnavailableError("the domain is stopping");
+  if (workers_.find(id) != workers_.end())
+    return absl::AlreadyExistsError(absl::StrCat("front-end ", id, " is attached"));
+  auto worker = std::make_unique<Worker>(loop_);
+  SLUICE_ASSIGN_OR_RETURN(worker->process, LaunchWorker(domain_, spec, std::move(fds)));
+  UniqueFd exited(fcntl(worker->process.pidfd(), F_DUPFD_CLOEXEC, 0));
+  if (!exited.valid()) return ErrnoToStatus(errno, "pidfd");
+  worker->exited.assign(exited.Release());
+  worker->exited.async_wait(asio::posix::stream_descriptor::wait_read, [this, id](const asio::error_code& error) {
+    if (!error) OnExited(id);
+  });
+  const pid_t pid = worker->process.pid();
+  SLUICE_LOG(debug, "worker {} for {} ({}), namespaces {}", pid, spec.name, id,
+             worker->process.namespaces().ToString());
+  workers_[id] = std::move(worker);
+  return pid;
+}
+
+void Broker::End(uint32_t id, Worker& worker) {
+  if (worker.ending) return;
+  worker.ending = true;
+  (void)worker.process.Signal(SIGTERM);  // it may be gone already: then its exit is on the way
+  worker.grace.expires_after(std::chrono::seconds(kGraceSeconds));
+  worker.grace.async_wait([this, id](const asio::error_code& error) {
+    const auto it = workers_.find(id);
+    // Ids may be used again: only one that is ending is meant.
+    if (!error && it != workers_.end() && it->second->ending) it->second->process.Kill();
+  });
+}
+
+void Broker::Detach(uint32_t id) {
+  if (const auto it = workers_.find(id); it != workers_.end()) End(id, *it->second);
+}
+
+void Broker::StopAll(std::function<void()> done) {
+  if (stopping_) return;
+  stopping_ = true;
+  on_stopped_ = std::move(done);
+  for (auto& [id, worker] : workers_) End(id, *worker);
+  if (workers_.empty()) asio::post(loop_, [this] { FinishStop(); });
+}
+
+void Broker::FinishStop() {
+  if (std::function<void()> done = std::exchange(on_stopped_, nullptr); done != nullptr) done();
+}
+
+void Broker::OnExited(uint32_t id) {
+  const auto it = workers_.find(id);
+  if (it == workers_.end()) return;
+  const absl::StatusOr<jail::ExitStatus> status = it->second->process.Wait(absl::ZeroDuration());
+  if (!status.ok()) {
+    // The pidfd says that it ended, so this is a kernel that does not know waitid(P_PIDFD): count it as ended all the
+    // same.
+    SLUICE_LOG(error, "worker {}: {}", id, std::string(status.status().message()));
+  }
+  const jail::ExitStatus ended = status.ok() ? *status : jail::ExitStatus{.code = -1, .signal = 0};
+  it->second->grace.cancel();
+  workers_.erase(it);
+  if (!ended.clean()) SLUICE_LOG(warn, "worker of front-end {} ended: {}", id, ended.ToString());
+  on_exit_(id, ended);
+  if (stopping_ && workers_.empty()) FinishStop();
+}
+
+}  // namespace sluice::broker

@@ -1,0 +1,176 @@
+#include "gpu-domain/worker/driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gpu-domain/exec/policy.h"
+#include "gpu-domain/worker/vulkan_raw.h"
+#include "vmm/base/checked.h"
+#include "vmm/base/mapping.h"
+#include "vmm/base/status_macros.h"
+#include "vmm/base/unique_fd.h"
+
+namespace sluice::worker {
+namespace {
+
+// More GPUs than anybody has in one domain; bounds what a strange driver may say.
+constexpr uint32_t kMaxDevices = 64;
+
+bool Selected(const std::string& name, const std::vector<std::string>& gpus) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  return gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
+           return absl::StrContains(lower, absl::AsciiStrToLower(gpu));
+         });
+}
+
+absl::Status VulkanError(absl::string_view what, VkResult result) {
+  return absl::NotFoundError(absl::StrCat(what, " failed: VkResult ", static_cast<int>(result)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::vector<std::string>& gpus) {
+  std::unique_ptr<VulkanDriver> driver(new VulkanDriver());
+  driver->get_ = exec::LoadVulkan();
+  if (driver->get_ == nullptr) {
+    return absl::NotFoundError("no Vulkan loader (libvulkan.so.1); install the package libvulkan1");
+  }
+  PFN_vkCreateInstance create_instance = nullptr;
+  if (!LoadFunction(driver->get_, VkInstance{VK_NULL_HANDLE}, "vkCreateInstance", &create_instance)) {
+    return absl::NotFoundError("the Vulkan loader has no vkCreateInstance");
+  }
+  VkApplicationInfo application{};
+  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  application.pApplicationName = "sluice-worker";
+  application.apiVersion = kApiVersion;
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  VkResult result = create_instance(&info, nullptr, &driver->instance_);
+  if (result != VK_SUCCESS) {
+    return absl::NotFoundError(absl::StrCat("no Vulkan driver: vkCreateInstance says ", static_cast<int>(result),
+                                            "; install one, e.g. the package mesa-vulkan-drivers"));
+  }
+  PFN_vkEnumeratePhysicalDevices enumerate = nullptr;
+  PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
+  PFN_vkGetPhysicalDeviceFeatures get_features = nullptr;
+  const VkInstance instance = driver->instance_;
+  if (!LoadFunction(driver->get_, instance, "vkDestroyInstance", &driver->destroy_instance_) ||
+      !LoadFunction(driver->get_, instance, "vkGetDeviceProcAddr", &driver->get_device_proc_addr_) ||
+      !LoadFunction(driver->get_, instance, "vkEnumeratePhysicalDevices", &enumerate) ||
+      !LoadFunction(driver->get_, instance, "vkGetPhysicalDeviceProperties", &get_properties) ||
+      !LoadFunction(driver->get_, instance, "vkGetPhysicalDeviceFeatures", &get_features)) {
+    return absl::NotFoundError("the Vulkan loader lacks a core entry point");
+  }
+  uint32_t count = kMaxDevices;
+  std::vector<VkPhysicalDevice> handles(count);
+  result = enumerate(instance, &count, handles.data());
+  if (result != VK_SUCCESS && result != VK_INCOMPLETE) return VulkanError("vkEnumeratePhysicalDevices", result);
+  handles.resize(std::min(count, kMaxDevices));
+  std::vector<std::string> seen;
+  for (const VkPhysicalDevice handle : handles) {
+    VkPhysicalDeviceProperties properties{};
+    get_properties(handle, &properties);
+    DriverDevice device;
+    device.handle = handle;
+    device.name = properties.deviceName;
+    device.api_version = properties.apiVersion;
+    seen.push_back(device.name);
+    if (!Selected(device.name, gpus) || device.api_version < kApiVersion) continue;
+    get_features(handle, &device.features);
+    if (const absl::Status status = driver->Probe(device); !status.ok()) return Annotate(status, device.name);
+    driver->devices_.push_back(std::move(device));
+  }
+  if (driver->devices_.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no Vulkan 1.1 device ",
+                     gpus.empty() ? "" : absl::StrCat("whose name contains \"", absl::StrJoin(gpus, "\" or \""), "\" "),
+                     "among: ", seen.empty() ? "none" : absl::StrJoin(seen, ", ")));
+  }
+  return driver;
+}
+
+VulkanDriver::~VulkanDriver() {
+  if (instance_ != VK_NULL_HANDLE && destroy_instance_ != nullptr) destroy_instance_(instance_, nullptr);
+}
+
+const DriverDevice* VulkanDriver::Find(VkPhysicalDevice handle) const {
+  for (const DriverDevice& device : devices_) {
+    if (device.handle == handle) return &device;
+  }
+  return nullptr;
+}
+
+absl::Status VulkanDriver::Probe(DriverDevice& device) {
+  PFN_vkEnumerateDeviceExtensionProperties enumerate_extensions = nullptr;
+  PFN_vkGetPhysicalDeviceProperties2 get_properties = nullptr;
+  PFN_vkGetPhysicalDeviceQueueFamilyProperties get_families = nullptr;
+  PFN_vkCreateDevice create_device = nullptr;
+  if (!LoadFunction(get_, instance_, "vkEnumerateDeviceExtensionProperties", &enumerate_extensions) ||
+      !LoadFunction(get_, instance_, "vkGetPhysicalDeviceProperties2", &get_properties) ||
+      !LoadFunction(get_, instance_, "vkGetPhysicalDeviceQueueFamilyProperties", &get_families) ||
+      !LoadFunction(get_, instance_, "vkCreateDevice", &create_device)) {
+    return absl::NotFoundError("the driver lacks a core entry point");
+  }
+  uint32_t count = 0;
+  enumerate_extensions(device.handle, nullptr, &count, nullptr);
+  std::vector<VkExtensionProperties> extensions(count);
+  enumerate_extensions(device.handle, nullptr, &count, extensions.data());
+  extensions.resize(std::min<size_t>(count, extensions.size()));
+  const bool can_import = std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& e) {
+    return std::strcmp(e.extensionName, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME) == 0;
+  });
+  if (can_import) device.extra_extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{};
+  host.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT;
+  VkPhysicalDeviceProperties2 properties{};
+  properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  properties.pNext = can_import ? &host : nullptr;
+  get_properties(device.handle, &properties);
+  if (can_import) device.import_alignment = std::max<uint64_t>(host.minImportedHostPointerAlignment, 1);
+
+  count = 0;
+  get_families(device.handle, &count, nullptr);
+  if (count == 0) return absl::NotFoundError("the device has no queues");
+  const float priority = 1.0F;
+  VkDeviceQueueCreateInfo queue{};
+  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = static_cast<uint32_t>(device.extra_extensions.size());
+  info.ppEnabledExtensionNames = device.extra_extensions.data();
+  VkDevice probe = VK_NULL_HANDLE;
+  if (const VkResult result = create_device(device.handle, &info, nullptr, &probe); result != VK_SUCCESS) {
+    return VulkanError("vkCreateDevice", result);
+  }
+  PFN_vkDestroyDevice destroy_device = nullptr;
+  PFN_vkGetMemoryHostPointerPropertiesEXT get_pointer_properties = nullptr;
+  if (can_import &&
+      LoadFunction(get_device_proc_addr_, probe, "vkGetMemoryHostPointerPropertiesEXT", &get_pointer_properties)) {
+    // What a blob will be: a shared mapping of a memfd.
+    const uint64_t size = CheckedAlignUp(device.import_alignment, kPageSize).value_or(kPageSize);
+    absl::StatusOr<UniqueFd> fd = CreateMemFd("sluice-probe", size);
+    if (fd.ok()) {
+      absl::StatusOr<Mapping> mapping = Mapping::MapShared(fd->get(), 0, size, Mapping::kReadWrite);
+      VkMemoryHostPointerPropertiesEXT pointer{};
+      pointer.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT;
+      if (mapping.ok() && get_pointer_properties(probe, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+                                                 mapping->data(), &pointer) == VK_SUCCESS) {
+        device.import_types = pointer.memoryTypeBits;
+      }
+    }
+  }
+  if (LoadFunction(get_device_proc_addr_, probe, "vkDestroyDevice", &destroy_device)) destroy_device(probe, nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace sluice::worker

@@ -1,0 +1,67 @@
+// File: driver.h
+//
+// The Vulkan driver of a worker process: one VkInstance that all contexts of the front-end share (so that the loader
+// opens its libraries once, before the jail closes) and the physical devices that the front-end may use, with what was
+// found out about importing host memory.
+//
+//   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<VulkanDriver> driver, VulkanDriver::Create({"llvmpipe"}));
+#ifndef SLUICE_GPU_DOMAIN_WORKER_DRIVER_H_
+#define SLUICE_GPU_DOMAIN_WORKER_DRIVER_H_
+
+#include <vulkan/vulkan_core.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace sluice::worker {
+
+struct DriverDevice {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  std::string name;
+  uint32_t api_version = 0;
+  VkPhysicalDeviceFeatures features{};
+  // Memory types through which host memory can be imported (VK_EXT_external_memory_host), as a bit mask; 0: none.
+  uint32_t import_types = 0;
+  uint64_t import_alignment = 4096;
+  // Extensions that the worker enables behind the guest's back.
+  std::vector<const char*> extra_extensions;
+};
+
+// Immutable after Create; thread-safe.
+class VulkanDriver {
+ public:
+  // The version that the wire speaks, and the most that guests are told.
+  static constexpr uint32_t kApiVersion = VK_API_VERSION_1_1;
+
+  // Loads Vulkan and makes the instance and, for a moment, a device of each selected GPU: what drivers load lazily is
+  // loaded when this returns. `gpus`: parts of device names, case ignored; empty: all devices. Errors: NOT_FOUND: no
+  // loader, no driver, or no device of such a name (the message lists those there are).
+  static absl::StatusOr<std::unique_ptr<VulkanDriver>> Create(const std::vector<std::string>& gpus);
+  ~VulkanDriver();
+  VulkanDriver(const VulkanDriver&) = delete;
+  VulkanDriver& operator=(const VulkanDriver&) = delete;
+
+  VkInstance instance() const { return instance_; }
+  const std::vector<DriverDevice>& devices() const { return devices_; }
+  // Null for a handle that is not one of devices().
+  const DriverDevice* Find(VkPhysicalDevice handle) const;
+  PFN_vkGetDeviceProcAddr get_device_proc_addr() const { return get_device_proc_addr_; }
+
+ private:
+  VulkanDriver() = default;
+  absl::Status Probe(DriverDevice& device);
+
+  VkInstance instance_ = VK_NULL_HANDLE;
+  PFN_vkGetInstanceProcAddr get_ = nullptr;
+  PFN_vkGetDeviceProcAddr get_device_proc_addr_ = nullptr;
+  PFN_vkDestroyInstance destroy_instance_ = nullptr;
+  std::vector<DriverDevice> devices_;
+};
+
+}  // namespace sluice::worker
+
+#endif  // SLUICE_GPU_DOMAIN_WORKER_DRIVER_H_

@@ -1,0 +1,277 @@
+#include "gpu-domain/worker/policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "gpu-domain/worker/shared_raw.h"
+#include "vmm/base/checked.h"
+
+namespace sluice::worker {
+namespace {
+
+constexpr VkMemoryPropertyFlags kShareable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+constexpr VkMemoryPropertyFlags kHostBits = kShareable | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+
+// True if the chain holds a structure of this type.
+bool Chained(const void* next, VkStructureType type) {
+  for (const auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {
+    if (s->sType == type) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+WorkerPolicy::WorkerPolicy(const WorkerPolicyOptions& options, const VulkanDriver* driver, FenceTracker* fences,
+                           PolicyHost* host, QueueListener* listener)
+    : options_(options), driver_(driver), fences_(fences), host_(host), listener_(listener) {}
+
+WorkerPolicy::~WorkerPolicy() = default;
+
+VkResult WorkerPolicy::vkCreateInstance(exec::Call&, const VkInstanceCreateInfo* info, const VkAllocationCallbacks*,
+                                        VkInstance* instance) {
+  if (info->enabledLayerCount > 0) return VK_ERROR_LAYER_NOT_PRESENT;
+  if (info->enabledExtensionCount > 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  // Contexts share the worker's instance: it has no state besides the list of devices.
+  *instance = driver_->instance();
+  return VK_SUCCESS;
+}
+
+void WorkerPolicy::vkDestroyInstance(exec::Call&, VkInstance, const VkAllocationCallbacks*) {}
+
+VkResult WorkerPolicy::vkEnumeratePhysicalDevices(exec::Call&, VkInstance, uint32_t* count, VkPhysicalDevice* devices) {
+  const auto available = static_cast<uint32_t>(driver_->devices().size());
+  if (devices == nullptr) {
+    *count = available;
+    return VK_SUCCESS;
+  }
+  const uint32_t given = std::min(*count, available);
+  for (uint32_t i = 0; i < given; ++i) devices[i] = driver_->devices()[i].handle;
+  *count = given;
+  return given < available ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+void WorkerPolicy::vkGetPhysicalDeviceProperties(exec::Call& call, VkPhysicalDevice device,
+                                                 VkPhysicalDeviceProperties* properties) {
+  DriverPolicy::vkGetPhysicalDeviceProperties(call, device, properties);
+  properties->apiVersion = std::min(properties->apiVersion, VulkanDriver::kApiVersion);
+  // No sparse resources on the wire.
+  properties->limits.sparseAddressSpaceSize = 0;
+  properties->sparseProperties = {};
+}
+
+void WorkerPolicy::vkGetPhysicalDeviceMemoryProperties(exec::Call& call, VkPhysicalDevice device,
+                                                       VkPhysicalDeviceMemoryProperties* properties) {
+  DriverPolicy::vkGetPhysicalDeviceMemoryProperties(call, device, properties);
+  const DriverDevice* physical = driver_->Find(device);
+  const uint32_t import_types = physical != nullptr ? physical->import_types : 0;
+  for (uint32_t i = 0; i < std::min<uint32_t>(properties->memoryTypeCount, VK_MAX_MEMORY_TYPES); ++i) {
+    VkMemoryPropertyFlags& flags = properties->memoryTypes[i].propertyFlags;
+    // A guest maps what it shares with the worker: memory that can be imported and needs no flushes. The rest is for
+    // the GPU.
+    const bool shareable = (flags & kShareable) == kShareable && (import_types & (uint32_t{1} << i)) != 0;
+    if (!shareable) flags &= ~kHostBits;
+  }
+  for (uint32_t i = 0; i < std::min<uint32_t>(properties->memoryHeapCount, VK_MAX_MEMORY_HEAPS); ++i) {
+    properties->memoryHeaps[i].size = std::min<VkDeviceSize>(properties->memoryHeaps[i].size, options_.memory_bytes);
+  }
+}
+
+VkResult WorkerPolicy::vkCreateDevice(exec::Call& call, VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                      const VkAllocationCallbacks* allocator, VkDevice* device) {
+  const DriverDevice* known = driver_->Find(physical);
+  if (known == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  // The wire carries no device extensions so far; those that the worker itself needs come in here.
+  if (info->enabledExtensionCount > 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  VkDeviceCreateInfo copy = *info;
+  copy.enabledLayerCount = 0;
+  copy.ppEnabledLayerNames = nullptr;
+  copy.enabledExtensionCount = static_cast<uint32_t>(known->extra_extensions.size());
+  copy.ppEnabledExtensionNames = known->extra_extensions.data();
+  // Shaders of a guest that read or write outside their buffers must not reach the worker's memory.
+  VkPhysicalDeviceFeatures features{};
+  if (!Chained(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)) {
+    if (info->pEnabledFeatures != nullptr) features = *info->pEnabledFeatures;
+    features.robustBufferAccess = known->features.robustBufferAccess;
+    copy.pEnabledFeatures = &features;
+  }
+  const VkResult result = DriverPolicy::vkCreateDevice(call, physical, &copy, allocator, device);
+  if (result != VK_SUCCESS) return result;
+  Device state;
+  state.physical = known;
+  if (!DeviceFunctions::Load(driver_->get_device_proc_addr(), *device, &state.vk)) {
+    DriverPolicy::vkDestroyDevice(call, *device, allocator);
+    return VK_ERROR_INITIALIZATION_FAILED;
+  }
+  for (uint32_t i = 0; i < info->queueCreateInfoCount; ++i) {
+    state.queue_counts[info->pQueueCreateInfos[i].queueFamilyIndex] = info->pQueueCreateInfos[i].queueCount;
+  }
+  devices_[*device] = std::move(state);
+  return VK_SUCCESS;
+}
+
+WorkerPolicy::Device* WorkerPolicy::FindDevice(VkDevice device) {
+  const auto it = devices_.find(device);
+  return it != devices_.end() ? &it->second : nullptr;
+}
+
+void WorkerPolicy::vkDestroyDevice(exec::Call& call, VkDevice device, const VkAllocationCallbacks* allocator) {
+  if (Device* state = FindDevice(device); state != nullptr) {
+    for (const VkQueue queue : state->queues) {
+      const std::shared_ptr<QueueTracker> tracker = queues_[queue];
+      if (!tracker->Stop()) host_->OnHung("GPU work does not end");  // see vkDeviceWaitIdle: it came first
+      fences_->OnQueueGone(tracker->progress().get());
+      queues_.erase(queue);
+    }
+    devices_.erase(device);
+  }
+  DriverPolicy::vkDestroyDevice(call, device, allocator);
+}
+
+void WorkerPolicy::vkGetDeviceQueue(exec::Call& call, VkDevice device, uint32_t family, uint32_t index, VkQueue* queue,
+                                    uint8_t timeline) {
+  *queue = VK_NULL_HANDLE;
+  Device* state = FindDevice(device);
+  if (state == nullptr) return;
+  const auto count = state->queue_counts.find(family);
+  if (count == state->queue_counts.end() || index >= count->second || timeline >= wire::kMaxTimelines) {
+    call.lost = absl::InvalidArgumentError(
+        absl::StrCat("vkGetDeviceQueue: no queue ", index, " of family ", family, " or no timeline ", timeline));
+    return;
+  }
+  DriverPolicy::vkGetDeviceQueue(call, device, family, index, queue, timeline);
+  if (*queue == VK_NULL_HANDLE) return;
+  std::shared_ptr<QueueTracker>& tracker = queues_[*queue];
+  if (tracker == nullptr) {
+    QueueTrackerOptions options;
+    options.gpu_timeout = options_.gpu_timeout;
+    options.stats = options_.stats;
+    tracker = std::make_shared<QueueTracker>(state->vk, device, *queue, options, listener_);
+    state->queues.push_back(*queue);
+  }
+  if (timeline != 0) fences_->Bind(timeline, tracker->progress());
+}
+
+VkResult WorkerPolicy::vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
+                                     uint32_t fence_slot, uint64_t fence_value) {
+  const auto it = queues_.find(queue);
+  if (it == queues_.end()) return VK_ERROR_DEVICE_LOST;
+  FeedbackTarget feedback;
+  if (fence_slot != exec::kNoFenceSlot) {
+    if (ring_ == nullptr || fence_slot >= RingView(ring_->mapping()).feedback_slots()) {
+      call.lost = absl::InvalidArgumentError(absl::StrCat("vkQueueSubmit: feedback slot ", fence_slot));
+      return VK_ERROR_DEVICE_LOST;
+    }
+    feedback = FeedbackTarget{ring_, fence_slot, fence_value};
+  }
+  return it->second->Submit(count, submits, std::move(feedback));
+}
+
+VkResult WorkerPolicy::vkQueueWaitIdle(exec::Call&, VkQueue queue) {
+  const auto it = queues_.find(queue);
+  if (it == queues_.end()) return VK_ERROR_DEVICE_LOST;
+  return it->second->WaitIdle() ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
+}
+
+bool WorkerPolicy::WaitDeviceIdle(const Device& device) {
+  return std::all_of(device.queues.begin(), device.queues.end(),
+                     [&](VkQueue queue) { return queues_[queue]->WaitIdle(); });
+}
+
+VkResult WorkerPolicy::vkDeviceWaitIdle(exec::Call& call, VkDevice device) {
+  const Device* state = FindDevice(device);
+  if (state == nullptr) return VK_ERROR_DEVICE_LOST;
+  // Every submission of a guest goes through a tracker: when they are idle the device is.
+  if (WaitDeviceIdle(*state)) return VK_SUCCESS;
+  // Without a dispatch id it is the executor that asks, before it destroys the device's objects.
+  if (call.dispatch_id == 0 && Hung(*state)) host_->OnHung("GPU work does not end");
+  return VK_ERROR_DEVICE_LOST;
+}
+
+bool WorkerPolicy::Hung(const Device& device) {
+  return std::any_of(device.queues.begin(), device.queues.end(), [&](VkQueue queue) { return queues_[queue]->hung(); });
+}
+
+VkResult WorkerPolicy::vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
+                                        const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
+                                        uint32_t resource_id) {
+  const Device* state = FindDevice(device);
+  if (state == nullptr) return VK_ERROR_DEVICE_LOST;
+  Memory record;
+  if (resource_id == 0) {
+    std::optional<MemoryCharge> charge = host_->TakeMemory(info->allocationSize);
+    if (!charge.has_value()) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    record.charge = *std::move(charge);
+    const VkResult result = DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);
+    if (result == VK_SUCCESS) memories_[*memory] = std::move(record);
+    return result;
+  }
+  record.blob = host_->FindMemory(resource_id);
+  if (record.blob == nullptr || info->allocationSize > record.blob->size()) {
+    call.lost = absl::InvalidArgumentError(
+        absl::StrCat("vkAllocateMemory: resource ", resource_id, " is no memory of ", info->allocationSize, " bytes"));
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  }
+  const std::optional<uint64_t> size = CheckedAlignUp(info->allocationSize, state->physical->import_alignment);
+  if (info->memoryTypeIndex >= 32 || (state->physical->import_types & (uint32_t{1} << info->memoryTypeIndex)) == 0 ||
+      !size.has_value() || *size > record.blob->size()) {
+    return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+  }
+  VkImportMemoryHostPointerInfoEXT import{};
+  import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
+  import.pNext = info->pNext;
+  import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  import.pHostPointer = record.blob->mapping().data();
+  VkMemoryAllocateInfo copy = *info;
+  copy.pNext = &import;
+  copy.allocationSize = *size;
+  const VkResult result = DriverPolicy::vkAllocateMemory(call, device, &copy, allocator, memory, 0);
+  if (result == VK_SUCCESS) memories_[*memory] = std::move(record);
+  return result;
+}
+
+void WorkerPolicy::vkFreeMemory(exec::Call& call, VkDevice device, VkDeviceMemory memory,
+                                const VkAllocationCallbacks* allocator) {
+  const auto it = memories_.find(memory);
+  const Device* state = FindDevice(device);
+  if (it != memories_.end() && it->second.blob != nullptr && state != nullptr) {
+    // A correct program frees what the GPU has finished with, and this returns at once. For others: the mapping must
+    // not go while the GPU writes to it.
+    if (!WaitDeviceIdle(*state) && Hung(*state)) host_->OnHung("memory that GPU work still uses was freed");
+  }
+  DriverPolicy::vkFreeMemory(call, device, memory, allocator);
+  if (it != memories_.end()) memories_.erase(it);
+}
+
+VkResult WorkerPolicy::vkCreateBuffer(exec::Call& call, VkDevice device, const VkBufferCreateInfo* info,
+                                      const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
+  const Device* state = FindDevice(device);
+  VkBufferCreateInfo copy = *info;
+  VkExternalMemoryBufferCreateInfo external{};
+  if (state != nullptr && state->physical->import_types != 0 &&
+      !Chained(info->pNext, VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO)) {
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
+    external.pNext = info->pNext;
+    external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    copy.pNext = &external;
+  }
+  return DriverPolicy::vkCreateBuffer(call, device, &copy, allocator, buffer);
+}
+
+VkResult WorkerPolicy::vkCreateImage(exec::Call& call, VkDevice device, const VkImageCreateInfo* info,
+                                     const VkAllocationCallbacks* allocator, VkImage* image) {
+  const Device* state = FindDevice(device);
+  VkImageCreateInfo copy = *info;
+  VkExternalMemoryImageCreateInfo external{};
+  // Only linear images are looked at through shared memory; drivers place optimal ones as they like.
+  if (state != nullptr && state->physical->import_types != 0 && info->tiling == VK_IMAGE_TILING_LINEAR &&
+      !Chained(info->pNext, VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO)) {
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO;
+    external.pNext = info->pNext;
+    external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    copy.pNext = &external;
+  }
+  return DriverPolicy::vkCreateImage(call, device, &copy, allocator, image);
+}
+
+}  // namespace sluice::worker
