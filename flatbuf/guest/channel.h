@@ -15,6 +15,7 @@
 #include "flatbuf/guest/platform.h"
 #include "flatbuf/ring.h"
 #include "flatbuf/wire.h"
+#include "flatbuffers/flatbuffers.h"
 
 namespace sluice::guest {
 
@@ -46,7 +47,7 @@ class GuestChannel {
   // Sends one message, split into frames when long. `wake`: make sure that the worker looks at it soon (commands that nobody
   // waits for travel with the next one that does). False: the context is lost.
   bool Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake);
-  // Sends and waits for the reply, which stays valid until the next Call. Null: lost, or the reply is not one for `opcode`.
+  // `payload` may lie in fbb(). Sends and waits for the reply, which stays valid until the next Call. Null: lost, or the reply is not one for `opcode`.
   const uint8_t* Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size);
 
   bool lost() const { return header_ == nullptr || local_lost_ || header_->status.load(std::memory_order_acquire) != 0; }
@@ -54,11 +55,17 @@ class GuestChannel {
   uint64_t position() const { return producer_.position(); }
 
   IdAllocator& ids() { return ids_; }
+  // Where messages are built.
+  flatbuffers::FlatBufferBuilder& fbb() { return fbb_; }
   // A feedback slot and its last value (SlotValue is at least that). -1 when all are taken.
   int64_t NewSlot(uint64_t* value);
   void FreeSlot(uint32_t slot, uint64_t last_value);
   // What the worker has published in the slot.
   uint64_t SlotValue(uint32_t slot) const;
+
+  // A timeline (virtio-gpu ring_idx, 1..63) for a queue. When all are taken, queues share the last.
+  uint8_t NewTimeline();
+  void FreeTimeline(uint8_t timeline) { timelines_ &= ~(uint64_t{1} << timeline); }
 
   Platform& platform() { return *platform_; }
   void Lock() { platform_->Lock(); }
@@ -67,8 +74,10 @@ class GuestChannel {
  private:
   uint8_t* ReserveOrWait(uint64_t payload);
   void Wake();
+  bool SendMessage(uint16_t opcode, uint16_t flags, const uint8_t* payload, size_t size);
   // False: lost. Polls the reply ring, then sleeps in the platform.
   bool ReadReply(uint16_t opcode, uint64_t sequence);
+  bool WaitReplyFrame(wire::FrameHeader* header, const uint8_t** payload);
 
   Platform* platform_ = nullptr;
   wire::RingHeader* header_ = nullptr;
@@ -79,7 +88,9 @@ class GuestChannel {
   uint64_t sequence_ = 0;
   uint64_t woken_position_ = 0;
   bool local_lost_ = false;
+  uint64_t timelines_ = 1;         // taken; 0 is the ring itself
   IdAllocator ids_;
+  flatbuffers::FlatBufferBuilder fbb_{1024};
   Buffer<uint64_t> slot_values_;   // by slot: last value promised
   Buffer<uint32_t> free_slots_;
   uint32_t next_slot_ = 0;

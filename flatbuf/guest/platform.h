@@ -33,7 +33,7 @@ class Platform {
   // position} on ring_idx 0), or the context is lost. May return early; the caller looks again.
   virtual void WaitForPosition(uint64_t position) = 0;
   // The same on ring_idx `timeline` (1..63): until the work submitted up to `position` to the queue bound to it is complete.
-  // At most about `timeout_ns`. May return early.
+  // At most about `timeout_ns`. May return early. Called without the lock.
   virtual void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) = 0;
   // A kMemory blob of at least `size` bytes, zero-filled and mapped. False when there is none.
   virtual bool AllocateSharedMemory(uint64_t size, SharedMemory* out) = 0;
@@ -41,6 +41,8 @@ class Platform {
   virtual void FreeSharedMemory(const SharedMemory& memory) = 0;
   // A pause while polling shared memory.
   virtual void Yield() = 0;
+  // Monotonic time. A platform without a clock returns 0: timeouts other than 0 are then infinite.
+  virtual uint64_t NowNs() { return 0; }
   // Mutual exclusion between threads that call Vulkan. Not recursive. A single-threaded guest leaves them empty.
   virtual void Lock() {}
   virtual void Unlock() {}

@@ -35,7 +35,6 @@ absl::StatusOr<FakeDriver> FakeDriver::Create(memory::GuestMemory memory, const 
 }
 
 absl::StatusOr<GuestAddress> FakeDriver::Allocate(uint64_t bytes) {
-  if (chains_.empty()) allocated_ = 0;
   const auto at = CheckedAlignUp(allocated_, 16);
   if (!at.has_value() || !RangeFits(*at, bytes, options_.buffer_bytes)) {
     return absl::ResourceExhaustedError("FakeDriver: buffer space is used up");
@@ -45,7 +44,7 @@ absl::StatusOr<GuestAddress> FakeDriver::Allocate(uint64_t bytes) {
 }
 
 FakeDriver::ChainBuilder FakeDriver::Chain() {
-  if (chains_.empty()) allocated_ = 0;
+  if (chains_.empty()) allocated_ = 0;  // all collected: buffer space is free again
   return ChainBuilder(this);
 }
 

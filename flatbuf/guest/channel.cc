@@ -1,0 +1,194 @@
+#include "flatbuf/guest/channel.h"
+
+#include <string.h>
+
+#include "flatbuf/schema_hash.h"
+
+namespace sluice::guest {
+namespace {
+
+GuestChannel* current_channel = nullptr;
+
+// Polls of shared memory before the platform is asked to sleep: some microseconds.
+constexpr int kSpins = 2000;
+
+}  // namespace
+
+void SetChannel(GuestChannel* channel) { current_channel = channel; }
+GuestChannel* CurrentChannel() { return current_channel; }
+
+uint64_t IdAllocator::New() {
+  uint32_t index = 0;
+  // Fresh indices first in small tables, so that a stale id stays stale for long.
+  if (free_begin_ < free_.size() && (free_.size() - free_begin_ >= 1024 || generations_.size() == wire::kMaxObjectIndex)) {
+    index = free_[free_begin_++];
+    if (free_begin_ >= 4096) {
+      free_.RemoveFront(free_begin_);
+      free_begin_ = 0;
+    }
+  } else if (generations_.size() < wire::kMaxObjectIndex) {
+    generations_.Push(0);
+    index = static_cast<uint32_t>(generations_.size());
+  } else {
+    return 0;
+  }
+  live_++;
+  return uint64_t{generations_[index - 1]} << 32 | index;
+}
+
+void IdAllocator::Free(uint64_t id) {
+  const uint32_t index = static_cast<uint32_t>(id);
+  if (index == 0 || index > generations_.size() || generations_[index - 1] != id >> 32) return;
+  generations_[index - 1]++;
+  free_.Push(index);
+  live_--;
+}
+
+bool GuestChannel::Init(void* ring_blob, uint64_t blob_bytes, Platform* platform) {
+  if (!wire::RingLayout::Valid(blob_bytes)) return false;
+  auto* header = static_cast<wire::RingHeader*>(ring_blob);
+  if (header->magic != wire::kCapsetMagic || header->protocol_version != wire::kProtocolVersion ||
+      header->schema_hash != wire::kSchemaHash) {
+    return false;
+  }
+  auto* base = static_cast<uint8_t*>(ring_blob);
+  layout_.blob_bytes = blob_bytes;
+  producer_ = wire::RingProducer(base + layout_.command_offset(), layout_.command_bytes(), &header->command_head, &header->command_tail);
+  replies_ = wire::RingConsumer(base + layout_.reply_offset(), layout_.reply_bytes(), &header->reply_head, &header->reply_tail);
+  void* slots = base + layout_.feedback_offset();
+  slots_ = static_cast<const volatile uint64_t*>(slots);
+  platform_ = platform;
+  header_ = header;
+  return true;
+}
+
+void GuestChannel::Wake() {
+  woken_position_ = position();
+  // seq_cst pairs with RingProducer::Commit: either we see the consumer asleep, or it sees our frame.
+  if (header_->consumer_sleeping.load(std::memory_order_seq_cst) != 0) platform_->RingDoorbell();
+}
+
+uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
+  for (int spins = 0;; spins++) {
+    if (uint8_t* frame = producer_.Reserve(payload); frame != nullptr) return frame;
+    if (lost()) return nullptr;
+    if (spins == 0) Wake();
+    if (spins < kSpins) {
+      platform_->Yield();
+    } else {
+      platform_->WaitForPosition(position());
+    }
+  }
+}
+
+bool GuestChannel::SendMessage(uint16_t opcode, uint16_t flags, const uint8_t* payload, size_t size) {
+  if (lost()) return false;
+  if (size > wire::kMaxMessageBytes) {
+    local_lost_ = true;  // cannot be said on this wire; what was recorded is gone
+    return false;
+  }
+  sequence_++;
+  const uint64_t most = layout_.max_frame_payload(layout_.command_bytes());
+  do {
+    const size_t part = size < most ? size : static_cast<size_t>(most);
+    uint8_t* frame = ReserveOrWait(part);
+    if (frame == nullptr) return false;
+    const uint16_t more = part < size ? wire::kFrameMore : 0;
+    const wire::FrameHeader header = {opcode, static_cast<uint16_t>(flags | more), static_cast<uint32_t>(part), sequence_};
+    memcpy(frame, &header, sizeof(header));
+    memcpy(frame + sizeof(header), payload, part);
+    producer_.Commit(part);
+    payload += part;
+    size -= part;
+  } while (size != 0);
+  return true;
+}
+
+bool GuestChannel::Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake) {
+  if (!SendMessage(opcode, 0, payload, size)) return false;
+  if (wake || position() - woken_position_ > layout_.command_bytes() / 8) Wake();
+  return true;
+}
+
+bool GuestChannel::WaitReplyFrame(wire::FrameHeader* header, const uint8_t** payload) {
+  for (int spins = 0;; spins++) {
+    switch (replies_.Peek(header, payload)) {
+      case wire::RingConsumer::Result::kFrame: return true;
+      case wire::RingConsumer::Result::kBroken: local_lost_ = true; return false;
+      case wire::RingConsumer::Result::kEmpty: break;
+    }
+    if (lost()) return false;
+    if (spins < kSpins) {
+      platform_->Yield();
+    } else {
+      platform_->WaitForPosition(position());
+    }
+  }
+}
+
+bool GuestChannel::ReadReply(uint16_t opcode, uint64_t sequence) {
+  reply_.Clear();
+  reply_bytes_ = 0;
+  for (;;) {
+    wire::FrameHeader header;
+    const uint8_t* payload = nullptr;
+    if (!WaitReplyFrame(&header, &payload)) return false;
+    if (header.sequence != sequence || header.opcode != opcode || reply_bytes_ + header.size > wire::kMaxMessageBytes) {
+      local_lost_ = true;  // an error reply, or an answer to something else
+      return false;
+    }
+    reply_.Resize((reply_bytes_ + header.size + 7) / 8, 0);
+    void* words = reply_.data();
+    wire::CopyFromShared(static_cast<uint8_t*>(words) + reply_bytes_, payload, header.size);
+    reply_bytes_ += header.size;
+    replies_.Pop();
+    if ((header.flags & wire::kFrameMore) == 0) return true;
+  }
+}
+
+const uint8_t* GuestChannel::Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size) {
+  if (!SendMessage(opcode, wire::kFrameReply, payload, size)) return nullptr;
+  Wake();
+  if (!ReadReply(opcode, sequence_)) return nullptr;
+  *reply_size = reply_bytes_;
+  const void* words = reply_.data();
+  return static_cast<const uint8_t*>(words);
+}
+
+int64_t GuestChannel::NewSlot(uint64_t* value) {
+  uint32_t slot = next_slot_;
+  if (!free_slots_.empty()) {
+    slot = free_slots_.back();
+    free_slots_.Pop();
+  } else if (next_slot_ < layout_.feedback_slots()) {
+    next_slot_++;
+    slot_values_.Push(0);
+  } else {
+    return -1;
+  }
+  *value = slot_values_[slot];
+  return slot;
+}
+
+void GuestChannel::FreeSlot(uint32_t slot, uint64_t last_value) {
+  slot_values_[slot] = last_value;
+  free_slots_.Push(slot);
+}
+
+uint64_t GuestChannel::SlotValue(uint32_t slot) const {
+  const uint64_t value = slots_[slot];
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return value;
+}
+
+uint8_t GuestChannel::NewTimeline() {
+  for (uint8_t i = 1; i < wire::kMaxTimelines; i++) {
+    if ((timelines_ >> i & 1) == 0) {
+      timelines_ |= uint64_t{1} << i;
+      return i;
+    }
+  }
+  return wire::kMaxTimelines - 1;
+}
+
+}  // namespace sluice::guest

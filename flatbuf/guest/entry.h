@@ -1,0 +1,37 @@
+// File: entry.h
+//
+// What Vulkan entry points share: the channel with its lock held, and the table behind vkGet*ProcAddr. Freestanding.
+#ifndef SLUICE_FLATBUF_GUEST_ENTRY_H_
+#define SLUICE_FLATBUF_GUEST_ENTRY_H_
+
+#include <stddef.h>
+#include <string.h>
+#include <vulkan/vulkan_core.h>
+
+#include "flatbuf/guest/channel.h"
+#include "flatbuf/guest/handle.h"
+
+namespace sluice::guest {
+
+class ChannelLock {
+ public:
+  ChannelLock() : channel_(*CurrentChannel()) { channel_.Lock(); }
+  ~ChannelLock() { channel_.Unlock(); }
+  ChannelLock(const ChannelLock&) = delete;
+  ChannelLock& operator=(const ChannelLock&) = delete;
+  GuestChannel& channel() { return channel_; }
+
+ private:
+  GuestChannel& channel_;
+};
+
+struct NamedFunction {
+  const char* name;
+  PFN_vkVoidFunction function;
+};
+extern const NamedFunction kFunctions[];  // generated; sorted by name
+extern const size_t kFunctionCount;
+
+}  // namespace sluice::guest
+
+#endif  // SLUICE_FLATBUF_GUEST_ENTRY_H_

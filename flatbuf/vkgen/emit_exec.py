@@ -1,0 +1,686 @@
+"""The worker's side: object types, dispatch tables, decoders of structures, one function per command, stream replay."""
+from emit_common import HEADER
+from emit_fbs import row_fields
+from model import SCALARS, short, snake
+
+
+def emit(model, cmds, stream):
+    return {
+        "exec_types.h": types_h(model),
+        "exec_dispatch.h": dispatch_h(model, cmds, stream),
+        "exec_dispatch.cc": dispatch_cc(model, cmds, stream),
+        "exec_decode.h": decode_h(model),
+        "exec_decode.cc": decode_cc(model),
+        "exec_commands.cc": commands_cc(model, cmds),
+        "exec_stream.cc": stream_cc(model, stream),
+    }
+
+
+def object_name(handle):
+    return "k" + short(handle)
+
+
+def types_h(model):
+    o = [HEADER, "#ifndef SLUICE_FLATBUF_VK_EXEC_TYPES_H_", "#define SLUICE_FLATBUF_VK_EXEC_TYPES_H_", "", "#include <stdint.h>",
+         "#include <vulkan/vulkan_core.h>", "", "namespace sluice::exec {", "", "enum class ObjectType : uint8_t {", "  kNone = 0,"]
+    o += [f"  {object_name(h)}," for h in model.handles]
+    o += ["};", "", "template <typename T>", "struct TypeOf;"]
+    for h in model.handles:
+        o += ["template <>", f"struct TypeOf<{h}> {{", f"  static constexpr ObjectType value = ObjectType::{object_name(h)};", "};"]
+    o += ["", "}  // namespace sluice::exec", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def dispatch_sets(model, cmds, stream):
+    """(instance commands, device commands), names without duplicates."""
+    instance, device = [], []
+    names = [c.name for c in cmds] + ["vkBeginCommandBuffer", "vkEndCommandBuffer"] + [s.name for s in stream]
+    names += model.allow["worker_only"]["commands"]
+    for name in names:
+        first = model.r.command(name).params[0].type
+        if name in ("vkCreateInstance", "vkEnumerateInstanceVersion"):
+            continue
+        into = instance if first in ("VkInstance", "VkPhysicalDevice") else device
+        if name not in into:
+            into.append(name)
+    return instance, device
+
+
+def dispatch_h(model, cmds, stream):
+    instance, device = dispatch_sets(model, cmds, stream)
+    o = [HEADER, "// The driver's entry points. Those that only the policy uses may be null (an extension or version that is absent).",
+         "#ifndef SLUICE_FLATBUF_VK_EXEC_DISPATCH_H_", "#define SLUICE_FLATBUF_VK_EXEC_DISPATCH_H_", "",
+         "#include <vulkan/vulkan_core.h>", "", "namespace sluice::exec {", "", "struct InstanceTable {",
+         "  PFN_vkGetDeviceProcAddr GetDeviceProcAddr = nullptr;"]
+    o += [f"  PFN_{n} {n[2:]} = nullptr;" for n in instance]
+    o += ["};", "", "struct DeviceTable {"]
+    o += [f"  PFN_{n} {n[2:]} = nullptr;" for n in device]
+    o += ["};", "", "// False if a required entry point is missing.",
+          "bool LoadInstanceTable(PFN_vkGetInstanceProcAddr get, VkInstance instance, InstanceTable* table);",
+          "bool LoadDeviceTable(PFN_vkGetDeviceProcAddr get, VkDevice device, DeviceTable* table);", "",
+          "}  // namespace sluice::exec", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def dispatch_cc(model, cmds, stream):
+    instance, device = dispatch_sets(model, cmds, stream)
+    optional = set(model.allow["worker_only"]["commands"])
+    o = [HEADER, '#include "flatbuf/vk/exec_dispatch.h"', "", '#include "flatbuf/vkgen/cast_raw.h"', "", "namespace sluice::exec {", ""]
+    for kind, names, owner in (("Instance", ["vkGetDeviceProcAddr"] + instance, "instance"), ("Device", device, "device")):
+        o.append(f"bool Load{kind}Table(PFN_vkGet{kind}ProcAddr get, Vk{kind} {owner}, {kind}Table* table) {{")
+        o.append("  bool complete = true;")
+        for n in names:
+            o.append(f'  table->{n[2:]} = vk::FunctionCast<PFN_{n}>(get({owner}, "{n}"));')
+            if n not in optional:
+                o.append(f"  complete = complete && table->{n[2:]} != nullptr;")
+        o += ["  return complete;", "}", ""]
+    o.append("}  // namespace sluice::exec")
+    return "\n".join(o) + "\n"
+
+
+# ---- values
+
+def ranges(values):
+    out = []
+    for v in sorted(set(values)):
+        if out and v == out[-1][1] + 1:
+            out[-1][1] = v
+        else:
+            out.append([v, v])
+    return out
+
+
+def enum_types(model):
+    """Enums and masks that decoded structures may hold: cheap to emit them all as templates' specialisations."""
+    used_enums, used_flags = [], []
+
+    def see(t):
+        if model.r.is_flags(t) or model.r.is_bits(t):
+            bits = t
+            if bits not in used_flags:
+                used_flags.append(bits)
+        elif t in model.r.enums and t not in used_enums:
+            used_enums.append(t)
+    for name in model.plains + model.tables + model.chained:
+        for m in model.r.structs[name].members:
+            if m.type != "VkStructureType":
+                see(m.type)
+    return used_enums, used_flags, see
+
+
+def value_check(model, t, expr, optional):
+    """C condition that is true when `expr` of enum or flags type t is valid, or ''."""
+    if model.r.is_flags(t):
+        return f"(({expr}) & ~0x{model.r.mask(t):x}u) == 0"
+    if model.r.is_bits(t):
+        mask = model.r.mask(t)
+        cond = f"IsOneOf({expr}, 0x{mask:x}u)"
+        return f"(({expr}) == 0 || {cond})" if optional else cond
+    if t in model.r.enums:
+        parts = []
+        for lo, hi in ranges(model.r.enums[t].values()):
+            parts.append(f"({expr}) == {lo}" if lo == hi else f"(({expr}) >= {lo} && ({expr}) <= {hi})")
+        return "(" + " || ".join(parts) + ")" if parts else "false"
+    return ""
+
+
+def decode_h(model):
+    o = [HEADER, "#ifndef SLUICE_FLATBUF_VK_EXEC_DECODE_H_", "#define SLUICE_FLATBUF_VK_EXEC_DECODE_H_", "",
+         '#include "flatbuf/vk/vulkan_generated.h"', '#include "gpu-domain/exec/decoder.h"', "", "namespace sluice::exec {", "",
+         "// Check: values of a structure used in place. Fix: the same, and replaces ids by driver handles (in a private copy).",
+         "// Decode: builds the C structure in the arena. All return false after Decoder::Bad."]
+    for e in model_enums(model):
+        o.append(f"bool Valid({e} v);")
+    for name in model.plains:
+        kind = model.struct_kind(name)
+        if kind == "plain" and model.needs_check(name):
+            o.append(f"bool Check(Decoder& d, const ::{name}& v);")
+        elif kind == "hplain":
+            o.append(f"bool Fix(Decoder& d, ::{name}* v);")
+    for name in model.chained:
+        o.append(f"bool Fix(Decoder& d, ::{name}* v);")
+    for name in model.tables:
+        o.append(f"bool Decode(Decoder& d, const vk::{short(name)}& in, ::{name}* out);")
+    o += ["", "}  // namespace sluice::exec", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def model_enums(model):
+    """Every enum type (not masks) that can be decoded anywhere."""
+    seen = []
+
+    def see(t):
+        if t in model.r.enums and not model.r.is_bits(t) and t not in seen and t not in ("VkStructureType", "VkResult"):
+            seen.append(t)
+    for name in model.plains + model.tables + model.chained:
+        for m in model.r.structs[name].members:
+            see(m.type)
+    for c in model.all_cmds:
+        for m in c.params:
+            see(m.type)
+    for s in model.all_stream:
+        for r in s.rows:
+            see(r.type)
+    return seen
+
+
+def emit_check(model, name, var, arrow, optional_of):
+    """Statements that check enums and flags of a plain structure and fix its handles."""
+    o = []
+    s = model.r.structs[name]
+    for m in s.members:
+        what = f'"{name}.{m.name}"'
+        at = f"{var}{arrow}{m.name}"
+        if m.name in ("sType", "pNext"):
+            continue
+        optional = bool(m.optional and m.optional[0]) or m.noauto
+        if m.dims and (m.type in model.r.structs or m.type in model.r.enums):
+            if m.type in model.r.structs and model.needs_check(m.type):
+                o.append(f"  for (const auto& e : {at}) {{ if (!Check(d, e)) return false; }}")
+            continue
+        if m.type in model.r.handles:
+            o.append(f"  if (!d.FixHandle(&{at}, {'true' if optional else 'false'}, {what})) return false;")
+        elif m.type in model.r.structs:
+            if model.needs_check(m.type):
+                o.append(f"  if (!Check(d, {at})) return false;")
+        elif model.r.is_flags(m.type) or model.r.is_bits(m.type):
+            o.append(f"  if (!({value_check(model, m.type, at, optional)})) return d.Bad({what});")
+        elif m.type in model.r.enums:
+            o.append(f"  if (!Valid({at})) return d.Bad({what});")
+    return o
+
+
+def decode_cc(model):
+    o = [HEADER, '#include "flatbuf/vk/exec_decode.h"', "", '#include "flatbuf/vk/exec_types.h"',
+         '#include "flatbuf/vkgen/semantics.h"', '#include "gpu-domain/exec/checks.h"', "", "namespace sluice::exec {", ""]
+    for e in model_enums(model):
+        o.append(f"bool Valid({e} v) {{ return {value_check(model, e, 'v', False)}; }}")
+    o.append("")
+    for name in model.plains:
+        kind = model.struct_kind(name)
+        if kind == "plain" and model.needs_check(name):
+            o += [f"bool Check(Decoder& d, const ::{name}& v) {{", *emit_check(model, name, "v", ".", None), "  return true;", "}", ""]
+        elif kind == "hplain":
+            o += [f"bool Fix(Decoder& d, ::{name}* v) {{", *emit_check(model, name, "v", "->", None), "  return true;", "}", ""]
+    for name in model.chained:
+        stype = next(m.values for m in model.r.structs[name].members if m.name == "sType")
+        o += [f"bool Fix(Decoder& d, ::{name}* v) {{",
+              f'  if (v->sType != {stype} || v->pNext != nullptr) return d.Bad("{name}: sType or pNext");',
+              *emit_check(model, name, "v", "->", None), "  return true;", "}", ""]
+    o.append("namespace {")
+    for name in model.tables:
+        exts = model.extensions_of(name)
+        if not exts:
+            continue
+        s = short(name)
+        o += [f"bool DecodeChain(Decoder& d, const flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>* chain, const void** first) {{",
+              "  ChainBuilder builder(d, first);", "  if (chain == nullptr) return true;", "  for (const auto* link : *chain) {",
+              "    switch (link->ext_type()) {"]
+        for e in exts:
+            o += [f"      case vk::Ext_{s}::{short(e)}: {{", f"        auto* out = d.New<::{e}>();",
+                  f"        if (out == nullptr || link->ext_as_{short(e)}() == nullptr || !Decode(d, *link->ext_as_{short(e)}(), out)) return false;",
+                  f"        if (!builder.Add(out)) return false;", "        break;", "      }"]
+        o += [f'      default: return d.Bad("{name}.pNext: unknown structure");', "    }", "  }", "  return true;", "}", ""]
+    o += ["}  // namespace", ""]
+    for name in model.tables:
+        o += [f"bool Decode(Decoder& d, const vk::{short(name)}& in, ::{name}* out) {{", "  *out = {};"]
+        o += decode_fields(model, name, model.struct_fields(name), "in.", "out->")
+        checks = model.allow["checks"].get(name, [])
+        if checks:
+            o.append(f"  const ::{name}& v = *out;")
+        for check in checks:
+            o.append(f'  if (!({check})) return d.Bad("{name}: {check}");'.replace('\\', '\\\\'))
+        o += ["  return true;", "}", ""]
+    o.append("}  // namespace sluice::exec")
+    return "\n".join(o) + "\n"
+
+
+def cond_expr(f, v):
+    """The valid_if condition with `v` replaced by an expression for the structure."""
+    return f.valid_if.replace("(v)", f"({v})").replace("v.", f"({v}).")
+
+
+def length_expr(f, prefix):
+    return f.length.replace("{p}", prefix)
+
+
+def required_count(f, fields):
+    """True if the array's count must not be zero: the count is not optional in the registry."""
+    name = f.length[3:] if f.length.startswith("{p}") else ""
+    count = next((c for c in fields if c.name == name), None)
+    return count is not None and not count.optional and not f.optional and not f.valid_if and not f.member.noauto
+
+
+def decode_fields(model, owner, fields, src, dst, ret="return false", bad="return d.Bad"):
+    """Statements that fill dst members from the wire: values first, since lengths refer to them, then what they point to."""
+    values, pointers = [], []
+    for f in fields:
+        k, t = f.kind, f.type
+        what = f'"{owner}.{f.name}"'
+        get, to = f"{src}{f.wire}()", f"{dst}{f.name}"
+        opt = "true" if f.optional else "false"
+        if k == "stype":
+            values.append(f"  {to} = {f.member.values};")
+        elif k == "pnext":
+            if model.extensions_of(owner):
+                values.append(f"  if (!DecodeChain(d, {src}next(), &{to})) {ret};")
+        elif k == "ignore":
+            pass
+        elif k == "scalar":
+            values.append(f"  {to} = {get};")
+        elif k in ("enum", "flags", "bits"):
+            values.append(f"  {to} = static_cast<{t}>({get});")
+            if k == "enum":
+                values.append(f"  if (!Valid({to})) {bad}({what});")
+            else:
+                values.append(f"  if (!({value_check(model, t, to, f.optional)})) {bad}({what});")
+        elif k == "handle":
+            values.append(f"  if (!d.Handle({get}, {opt}, &{to}, {what})) {ret};")
+        elif k in ("plain", "hplain"):
+            values.append(f"  if ({get} == nullptr) {bad}({what});")
+            values.append(f"  {to} = CopyAs<::{t}>({get});")
+            if k == "hplain":
+                values.append(f"  if (!Fix(d, &{to})) {ret};")
+            elif model.needs_check(t):
+                values.append(f"  if (!Check(d, {to})) {ret};")
+        elif k == "table":
+            values.append(f"  if ({get} == nullptr) {bad}({what});")
+            values.append(f"  if (!Decode(d, *{get}, &{to})) {ret};")
+        elif k == "fixed":
+            total = 1
+            for dim in f.member.dims:
+                total *= dim
+            pointers.append((0, [f"  if (!d.FixedArray({get}, {total}, &{to}[0], {what})) {ret};"]))
+        else:
+            # What has a condition comes last: the condition may look at the other pointers.
+            late = 1 if f.valid_if not in ("", "true") else 0
+            pointers.append((late, decode_pointer(model, owner, f, fields, get, to, dst, what, ret, bad)))
+    return values + [line for _, lines in sorted(pointers, key=lambda x: x[0]) for line in lines]
+
+
+def decode_pointer(model, owner, f, fields, get, to, dst, what, ret, bad):
+    k, t = f.kind, f.type
+    optional = "true" if f.optional or (f.valid_if and not f.must) else "false"
+    o = []
+    call = ""
+    if k in ("ptr_plain", "ptr_hplain", "ptr_table"):
+        check = "NoCheck"
+        if k == "ptr_plain" and not model.needs_check(t):
+            call = f"d.PointerInPlace({get}, {optional}, &{to}, {what})"
+        elif k == "ptr_plain":
+            call = f"d.PointerInPlace({get}, {optional}, &{to}, {what}) && ({to} == nullptr || Check(d, *{to}))"
+        elif k == "ptr_hplain":
+            call = f"d.PointerFix({get}, {optional}, &{to}, {what})"
+        else:
+            call = f"d.Pointer({get}, {optional}, &{to}, {what})"
+    elif k == "string":
+        call = f"d.String({get}, {optional}, &{to}, {what})"
+    else:
+        n = length_expr(f, dst)
+        if required_count(f, fields):
+            o.append(f"  if (({n}) == 0) {bad}({what});")
+        if k == "strings":
+            call = f"d.Strings({get}, {n}, &{to}, {what})"
+        elif k == "bytes":
+            call = f"d.Bytes({get}, {n}, {optional}, &{to}, {what})"
+        elif k == "arr_scalar":
+            call = f"d.InPlace({get}, {n}, {optional}, &{to}, {what})"
+        elif k == "arr_enum":
+            call = f"d.Enums({get}, {n}, {optional}, &{to}, {what})"
+        elif k == "arr_flags":
+            call = f"d.InPlace({get}, {n}, {optional}, &{to}, {what}) && d.Flags({to}, {n}, 0x{model.r.mask(t):x}u, {what})"
+        elif k == "arr_handle":
+            elem = "true" if f.elem_optional else "false"
+            call = f"d.Handles({get}, {n}, {optional}, {elem}, &{to}, {what})"
+            level = model.allow["executable"].get(f"{owner}.{f.name}")
+            if level:
+                call += f" && d.Executable({get}, VK_COMMAND_BUFFER_LEVEL_{level.upper()}, {what})"
+        elif k == "arr_plain":
+            call = f"d.InPlace({get}, {n}, {optional}, &{to}, {what})"
+            if model.needs_check(t):
+                call += f" && d.CheckAll({to}, {n}, [&](const ::{t}& e) {{ return Check(d, e); }})"
+        elif k == "arr_hplain":
+            call = f"d.Fixed({get}, {n}, {optional}, &{to}, {what}, [&](::{t}* e) {{ return Fix(d, e); }})"
+        elif k == "arr_table":
+            call = f"d.Tables({get}, {n}, {optional}, &{to}, {what}, [&](const auto& from, ::{t}* e) {{ return Decode(d, from, e); }})"
+    if k == "ptr_hplain":
+        call = f"d.PointerFix({get}, {optional}, &{to}, {what}, [&](::{t}* e) {{ return Fix(d, e); }})"
+    if k == "ptr_table":
+        call = f"d.PointerTable({get}, {optional}, &{to}, {what}, [&](const auto& from, ::{t}* e) {{ return Decode(d, from, e); }})"
+    if f.valid_if:
+        struct = f"*{dst[:-2]}" if dst.endswith("->") else "?"
+        o += [f"  if ({cond_expr(f, struct)}) {{", *("  " + line for line in []), f"    if (!({call})) {ret};", "  }"]
+    else:
+        o.append(f"  if (!({call})) {ret};")
+    return o
+
+
+# ---- commands
+
+def local_type(f):
+    """C type of the local variable for an input."""
+    return f.member.decl
+
+
+def commands_cc(model, cmds):
+    o = [HEADER, '#include "flatbuf/vk/exec_decode.h"', '#include "flatbuf/vk/exec_dispatch.h"', '#include "flatbuf/vk/exec_types.h"',
+         '#include "flatbuf/vk/opcodes.h"', '#include "gpu-domain/exec/checks.h"', '#include "gpu-domain/exec/impl.h"', "",
+         "namespace sluice::exec {", "namespace {", ""]
+    for c in cmds:
+        o += command_fn(model, c)
+    o += ["}  // namespace", ""]
+    o += ["absl::Status RunCommand(Context::Impl& c, Message& m) {", "  switch (static_cast<vk::Opcode>(m.header.opcode)) {"]
+    for c in cmds:
+        o.append(f"    case vk::Opcode::k{c.short}: return Run_{c.name}(c, m);")
+    o += ["    case vk::Opcode::kCommandStream: return RunStream(c, m);", '    default: return m.Bad("unknown opcode");', "  }", "}", ""]
+    o += destroy_fn(model, cmds)
+    o.append("}  // namespace sluice::exec")
+    return "\n".join(o) + "\n"
+
+
+def table_of(c):
+    if c.dispatch is None:
+        return None
+    return "instance_vk" if c.dispatch.type in ("VkInstance", "VkPhysicalDevice") else "device_vk"
+
+
+def command_fn(model, c):
+    o = [f"absl::Status Run_{c.name}(Context::Impl& c, Message& m) {{", f"  const auto* in = m.Root<vk::Cmd_{c.name}>();",
+         f'  if (in == nullptr) return m.Bad("{c.name}: malformed");', f'  Decoder d(c, m, "{c.name}");']
+    if c.reply:
+        o.append("  if (!m.WantsReply()) return m.Bad(\"reply flag\");")
+    else:
+        o.append("  if (m.WantsReply()) return m.Bad(\"reply flag\");")
+    fields = c.fields
+    for f in fields:
+        if f.kind == "ignore" or f is c.destroys:
+            continue
+        o.append(f"  {local_type(f)} {f.name}{{}};")
+    rest = fields
+    if c.dispatch is not None and c.dispatch is not c.destroys:
+        o.append(f"  if (!d.Dispatch(in->{c.dispatch.wire}(), &{c.dispatch.name})) return d.error();")
+        rest = fields[1:]
+    elif c.dispatch is not None:
+        rest = fields[1:]
+    rest = [f for f in rest if f is not c.destroys]
+    # counts of arrays that are decoded by hand (destroys) stay plain values
+    o += decode_fields(model, c.name, rest, "in->", "", "return d.error()", "return d.Error")
+    for check in model.allow["checks"].get(c.name, []):
+        o.append(f'  if (!({check})) return d.Error("{c.name}: {check}");')
+    if c.destroys is not None:
+        o += destroy_body(model, c)
+    elif c.creates is not None:
+        o += create_body(model, c)
+    elif c.state:
+        o += call_body(model, c)
+    else:
+        o += call_body(model, c)
+    o += ["}", ""]
+    return o
+
+
+def arg_list(model, c, outs):
+    """Arguments of the driver (or policy) call in Vulkan's order."""
+    args = []
+    for p in c.params:
+        if p.name in c.drop:
+            if not c.worker_manual:
+                args.append("{}")
+            continue
+        if p.name in outs:
+            args.append(outs[p.name])
+        elif p.type == "VkAllocationCallbacks":
+            args.append("nullptr")
+        else:
+            args.append(p.name)
+    if c.worker_manual:
+        args += [f"in->{n}()" for n, _ in c.extra]
+    return args
+
+
+def call_expr(model, c, args):
+    if c.worker_manual:
+        return f"c.policy->{c.name}({', '.join(['d.call()'] + args)})"
+    return f"d.{table_of(c)}()->{c.short}({', '.join(args)})"
+
+
+def destroy_body(model, c):
+    f = c.destroys
+    t = f.type
+    o = []
+    if f.kind == "arr_handle":
+        parent = f"d.IndexOf(in->{snake(c.parent)}())"
+        n = length_expr(f, "")
+        o += [f"  const auto* ids = in->{f.wire}();",
+              f'  if ({n} != (ids == nullptr ? 0 : ids->size())) return d.Error("{c.name}.{f.name}");',
+              f"  return d.FreeAll<{t}>(ids, {parent});"]
+    elif f is c.dispatch:
+        o.append(f"  return d.DestroyRoot<{t}>(in->{f.wire}());")
+    else:
+        o.append(f"  return d.Destroy<{t}>(in->{f.wire}());")
+    return o
+
+
+def create_body(model, c):
+    creates = c.creates
+    t = creates.type
+    o = []
+    aux = c.aux
+    parent = "d.dispatch_index()"
+    if c.parent:
+        # the wire id of the pool: in->allocate_info()->descriptor_pool()
+        parts = [snake(p) for p in c.parent.split("->")]
+        parent = "d.IndexOf(in->" + "->".join(f"{p}()" for p in parts) + ")"
+    elif c.dispatch is None:
+        parent = "0"
+    if creates.kind == "handle":
+        o += [f"  Reservation<{t}> made(d, {parent}, {aux});", "  if (!made.Add(in->id())) return d.error();",
+              f"  d.call().object_id = in->id();"]
+        outs = {creates.name: "made.out()"}
+    else:
+        o += [f"  Reservation<{t}> made(d, {parent}, {aux});", "  if (!made.AddAll(in->ids())) return d.error();"]
+        if creates.count:
+            o += ["  uint32_t count = made.size();"]
+            outs = {creates.name: "made.out()", creates.count: "&count"}
+        else:
+            o += [f'  if (made.size() == 0 || made.size() != ({creates.length})) return d.Error("{c.name}: ids");']
+            outs = {creates.name: "made.out()"}
+    call = call_expr(model, c, arg_list(model, c, outs))
+    if c.result == "VkResult":
+        o.append(f"  const VkResult result = {call};")
+    else:
+        o += [f"  {call};", "  const VkResult result = VK_SUCCESS;"]
+    if creates.count:
+        o.append("  made.Limit(result < 0 ? 0 : count);")
+    partial = "true" if "Pipelines" in c.name else "false"
+    o.append(f"  if (!made.Commit(result, {partial})) return d.error();")
+    if not c.reply:
+        o.append("  return d.Done(result);")
+    else:
+        args = ["c.fbb"]
+        args += ["result"] if c.result == "VkResult" else []
+        if creates.kind == "handles":
+            o.append("  const auto ids = made.Made();")
+            args.append("c.fbb.CreateVector(ids)")
+        if creates.kind == "handles":
+            o.append("  c.fbb.Clear();")
+            o.append("  const auto made_ids = c.fbb.CreateVector(ids.data(), ids.size());")
+            args[-1] = "made_ids"
+        else:
+            o.append("  c.fbb.Clear();")
+        o.append(f"  c.fbb.Finish(vk::CreateReply_{c.name}({', '.join(args)}));")
+        o.append("  return m.Reply(d.Lost(result));")
+    return o
+
+
+def call_body(model, c):
+    o = []
+    outs = {}
+    reply_args = ["c.fbb"]
+    offsets = []
+    if c.result == "VkResult":
+        reply_args.append("result")
+    pre_call = []
+    arrays = [x for x in c.outs if x.kind == "array"]
+    for out in c.outs:
+        if out.kind == "struct":
+            o.append(f"  ::{out.type} {out.name}{{}};")
+            outs[out.name] = f"&{out.name}"
+            reply_args.append(f"WireStruct<vk::{short(out.type)}>(&{out.name})")
+        elif out.kind == "bytes":
+            o += [f"  if ({out.length} > c.options.max_reply_bytes) return d.Error(\"{c.name}: {out.length}\");",
+                  f"  uint8_t* {out.name} = d.NewBytes({out.length});", f"  if ({out.name} == nullptr) return d.error();"]
+            outs[out.name] = out.name
+            offsets.append(f"  const auto {snake(out.name)} = c.fbb.CreateVector({out.name}, {out.length});")
+            reply_args.append(snake(out.name))
+        elif out.kind == "array":
+            o += [f"  uint32_t {out.count} = 0;"]
+            outs[out.count] = f"&{out.count}"
+            outs[out.name] = "nullptr"
+            offsets.append(f"  const auto {snake(out.name)} = c.fbb.CreateVectorOfStructs(WireStruct<vk::{short(out.type)}>({out.name}), {out.count});")
+            reply_args.append(snake(out.name))
+    if arrays:
+        a = arrays[0]
+        o.append(f"  {call_expr(model, c, arg_list(model, c, outs))};")
+        o += [f"  {a.count} = std::min<uint32_t>({a.count}, 64);", f"  ::{a.type}* {a.name} = d.NewArray<::{a.type}>({a.count});",
+              f"  if ({a.name} == nullptr) return d.error();"]
+        outs[a.name] = a.name
+    call = call_expr(model, c, arg_list(model, c, outs))
+    if c.result == "VkResult":
+        o.append(f"  const VkResult result = {call};")
+    else:
+        o += [f"  {call};", "  const VkResult result = VK_SUCCESS;"]
+    if c.state:
+        verb, arg = c.state.split(":")
+        method = {"remove_children": "RemoveChildren", "reset_children": "ResetChildren", "reset": "ResetState"}[verb]
+        o.append(f"  if (result >= 0) d.{method}(in->{snake(arg)}());")
+    if not c.reply:
+        o.append("  return d.Done(result);")
+    else:
+        o += ["  c.fbb.Clear();", *offsets, f"  c.fbb.Finish(vk::CreateReply_{c.name}({', '.join(reply_args)}));",
+              "  return m.Reply(d.Lost(result));"]
+    return o
+
+
+def destroy_fn(model, cmds):
+    o = ["void DestroyDriverObject(Context::Impl& c, const Object& object, Call& call, bool explicitly) {", "  switch (object.type) {"]
+    seen = set()
+    for c in cmds:
+        f = c.destroys
+        if f is None:
+            continue
+        t = f.type
+        seen.add(t)
+        o.append(f"    case ObjectType::{object_name(t)}: {{")
+        handle = f"HandleCast<{t}>(object.handle)"
+        if f.kind == "arr_handle":
+            pool = next(x for x in c.fields if x.name == c.parent)
+            if t == "VkDescriptorSet":
+                o.append("      if (!explicitly) break;  // goes with its pool")
+            o += [f"      const {t} handle = {handle};",
+                  f"      const {pool.type} pool = HandleCast<{pool.type}>(c.objects[object.parent].handle);",
+                  f"      call.device_vk->{c.short}(c.DeviceOf(object), pool, 1, &handle);"]
+        elif f is c.dispatch:
+            o.append(f"      c.policy->{c.name}(call, {handle}, nullptr);" if c.worker_manual else
+                     f"      call.device_vk->{c.short}({handle}, nullptr);")
+        elif c.worker_manual:
+            o.append(f"      c.policy->{c.name}(call, c.DeviceOf(object), {handle}, nullptr);")
+        else:
+            o.append(f"      call.device_vk->{c.short}(c.DeviceOf(object), {handle}, nullptr);")
+        o += ["      break;", "    }"]
+    o += ["    default: break;  // queues and physical devices have no end of their own", "  }", "}", ""]
+    return o
+
+
+# ---- streams
+
+def stream_cc(model, stream):
+    o = [HEADER, '#include "flatbuf/vk/exec_decode.h"', '#include "flatbuf/vk/exec_dispatch.h"', '#include "flatbuf/vk/exec_types.h"',
+         '#include "flatbuf/vk/opcodes.h"', '#include "flatbuf/vk/rows.h"', '#include "gpu-domain/exec/checks.h"', '#include "gpu-domain/exec/replay.h"', "",
+         "namespace sluice::exec {", "",
+         "bool ReplayCommands(Decoder& d, const vk::CommandStream& in, VkCommandBuffer cb) {", "  const DeviceTable& driver = *d.device_vk();",
+         "  const Pool pool(d, in.pool());"]
+    for s in stream:
+        if s.rows:
+            o.append(f"  Column<row::{s.short}> col_{s.short}(in.{s.column}());")
+    o += ["  if (in.order() != nullptr) {", "  for (const uint16_t op : *in.order()) {", "    d.StartStreamCommand();",
+          "    switch (static_cast<vk::Opcode>(op)) {"]
+    for s in stream:
+        o.append(f"      case vk::Opcode::k{s.short}: {{")
+        o += ["        " + line for line in replay_case(model, s)]
+        o += ["        break;", "      }"]
+    o += ['      default: return d.Bad("CommandStream.order: unknown command");', "    }", "  }", "  }", "  const bool complete ="]
+    o.append("      " + " &&\n      ".join(f"col_{s.short}.AtEnd()" for s in stream if s.rows) + ";")
+    o += ['  return complete || d.Bad("CommandStream: rows that no order names");', "}", "", "}  // namespace sluice::exec"]
+    return "\n".join(o).replace("row::", "vk::row::") + "\n"
+
+
+def replay_case(model, s):
+    o = []
+    if s.rows:
+        o.append(f"const row::{s.short}* row = col_{s.short}.Next();")
+        o.append(f'if (row == nullptr) return d.Bad("{s.name}: no row");')
+    local = {}
+    for r in s.rows:
+        what = f'"{s.name}.{r.name}"'
+        at = f"row->{r.name}"
+        optional = "true" if r.field.optional else "false"
+        if r.kind == "handle":
+            o += [f"{r.type} {r.name} = VK_NULL_HANDLE;", f"if (!d.Handle({at}, {optional}, &{r.name}, {what})) return false;"]
+            local[r.name] = r.name
+        elif r.kind == "value":
+            if r.field.kind == "enum":
+                o.append(f"if (!Valid({at})) return d.Bad({what});")
+            elif r.field.kind in ("flags", "bits"):
+                o.append(f"if (!({value_check(model, r.type, at, r.field.optional)})) return d.Bad({what});")
+            local[r.name] = at
+        elif r.kind == "inline":
+            if model.needs_check(r.type):
+                o.append(f"if (!Check(d, {at})) return false;")
+            local[r.name] = at
+        elif r.kind == "fixed":
+            local[r.name] = at
+    for r in s.rows:
+        if r.kind != "pool":
+            continue
+        what = f'"{s.name}.{r.name}"'
+        n = r.length.replace("{p}", "row->")
+        k = r.field.kind
+        at = f"row->{r.name}_at"
+        if k == "bytes":
+            o += [f"const void* {r.name} = nullptr;", f"if (!pool.Bytes({at}, {n}, &{r.name}, {what})) return false;"]
+        elif k == "arr_handle":
+            elem = "true" if r.field.elem_optional else "false"
+            o += [f"const {r.type}* {r.name} = nullptr;", f"if (!pool.Handles({at}, {n}, {elem}, &{r.name}, {what})) return false;"]
+            level = model.allow["executable"].get(f"{s.name}.{r.name}")
+            if level:
+                o.append(f"if (!pool.Executable({at}, {n}, VK_COMMAND_BUFFER_LEVEL_{level.upper()}, {what})) return false;")
+        elif k in ("arr_chained", "arr_hplain"):
+            o += [f"const {r.type}* {r.name} = nullptr;",
+                  f"if (!pool.Fixed({at}, {n}, &{r.name}, {what}, [&](::{r.type}* e) {{ return Fix(d, e); }})) return false;"]
+        elif k == "arr_flags":
+            o += [f"const {r.type}* {r.name} = nullptr;",
+                  f"if (!pool.InPlace({at}, {n}, &{r.name}, {what}) || !d.Flags({r.name}, {n}, 0x{model.r.mask(r.type):x}u, {what})) return false;"]
+        else:
+            o += [f"const {r.type}* {r.name} = nullptr;", f"if (!pool.InPlace({at}, {n}, &{r.name}, {what})) return false;"]
+            if r.type in model.r.structs and model.needs_check(r.type):
+                o.append(f"if (!d.CheckAll({r.name}, {n}, [&](const ::{r.type}& e) {{ return Check(d, e); }})) return false;")
+        local[r.name] = r.name
+    for check in model.allow["checks"].get(s.name, []):
+        o.append(f'if (!({check})) return d.Bad("{s.name}: {check}");')
+    args = ["cb"]
+    for p in s.params[1:]:
+        if p.name in s.flattened:
+            struct, members = s.flattened[p.name]
+            o.append(f"{struct.type} flat_{p.name} = {{}};")
+            for f in members:
+                if f.kind == "stype":
+                    o.append(f"flat_{p.name}.sType = {f.member.values};")
+                elif f.kind not in ("pnext", "ignore"):
+                    o.append(f"flat_{p.name}.{f.name} = {local[f.name]};")
+            args.append(f"&flat_{p.name}")
+        else:
+            row = next(r for r in s.rows if r.name == p.name)
+            args.append("&" + local[p.name] if row.kind == "inline" and p.pointers else local[p.name])
+    o.append(f"driver.{s.short}({', '.join(args)});")
+    return o

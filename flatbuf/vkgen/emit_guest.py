@@ -1,0 +1,336 @@
+"""The guest's side: encoders of structures, one Send or Call function per command, entry points, recording."""
+from emit_common import HEADER
+from emit_exec import length_expr
+from model import SCALARS, short, snake
+from registry import RegistryError
+
+C_SCALAR = {"uint": "uint32_t", "int": "int32_t", "ulong": "uint64_t", "long": "int64_t", "float": "float", "ubyte": "uint8_t",
+            "ushort": "uint16_t", "double": "double"}
+
+
+def emit(model, cmds, stream):
+    return {
+        "guest_encode.h": encode_h(model),
+        "guest_encode.cc": encode_cc(model),
+        "guest_send.h": send_h(model, cmds),
+        "guest_send.cc": send_cc(model, cmds, stream),
+        "guest_entry.cc": entry_cc(model, cmds, stream),
+        "guest_record.cc": record_cc(model, stream),
+    }
+
+
+def encode_h(model):
+    o = [HEADER, "// Vulkan structures into FlatBuffers; handles become ids. Freestanding.", "#ifndef SLUICE_FLATBUF_VK_GUEST_ENCODE_H_",
+         "#define SLUICE_FLATBUF_VK_GUEST_ENCODE_H_", "", '#include "flatbuf/guest/handle.h"', '#include "flatbuf/vk/vulkan_generated.h"',
+         "", "namespace sluice::guest {", "", "using Builder = flatbuffers::FlatBufferBuilder;", ""]
+    for name in model.plains:
+        if model.struct_kind(name) == "hplain":
+            o.append(f"::{name} ToWire(const ::{name}& v);  // the same, with ids in the place of handles")
+    for name in model.chained:
+        o.append(f"::{name} ToWire(const ::{name}& v);")
+    for name in model.tables:
+        o.append(f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& v);")
+    o += ["", "}  // namespace sluice::guest", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def wire_c(model, t):
+    return C_SCALAR[model.wire_scalar(t)]
+
+
+def encode_fields(model, owner, fields, src):
+    """(statements before the table, statements between Start and Finish); `t` is the table builder, `b` the buffer's."""
+    pre, add = [], []
+    for f in fields:
+        k, t = f.kind, f.type
+        at = f"{src}{f.name}"
+        w = f.wire
+        cond = "" if f.valid_if in ("", "true") else f" && ({f.valid_if})"
+        n = length_expr(f, src) if f.length else ""
+        have = f"{at} != nullptr" + (f" && ({n}) != 0" if n else "") + cond
+        fb = f"vk::{short(t)}"
+        if k in ("stype", "ignore"):
+            continue
+        if k == "pnext":
+            if model.extensions_of(owner):
+                pre.append(f"  const auto next = EncodeChain_{short(owner)}(b, {at});")
+                add.append("  t.add_next(next);")
+        elif k in ("scalar", "enum", "flags", "bits"):
+            add.append(f"  t.add_{w}(static_cast<{wire_c(model, t)}>({at}));")
+        elif k == "handle":
+            add.append(f"  t.add_{w}(ToId({at}));")
+        elif k == "plain":
+            add.append(f"  t.add_{w}(vk::ViewAs<{fb}>(&{at}));")
+        elif k == "hplain":
+            pre.append(f"  const ::{t} wire_{w} = ToWire({at});")
+            add.append(f"  t.add_{w}(vk::ViewAs<{fb}>(&wire_{w}));")
+        elif k == "table":
+            pre.append(f"  const auto {w} = Encode(b, {at});")
+            add.append(f"  t.add_{w}({w});")
+        elif k == "ptr_plain":
+            add.append(f"  if ({have}) t.add_{w}(vk::ViewAs<{fb}>({at}));")
+        elif k == "ptr_hplain":
+            pre.append(f"  ::{t} wire_{w}{{}};")
+            pre.append(f"  if ({have}) wire_{w} = ToWire(*{at});")
+            add.append(f"  if ({have}) t.add_{w}(vk::ViewAs<{fb}>(&wire_{w}));")
+        else:
+            vector = vector_type(model, f)
+            pre.append(f"  flatbuffers::Offset<{vector}> {w};")
+            if k == "fixed":
+                total = 1
+                for d in f.member.dims:
+                    total *= d
+                pre.append(f"  {w} = b.CreateVector({at}, {total});")
+            else:
+                pre.append(f"  if ({have}) {{")
+                pre += ["  " + line for line in encode_pointer(model, owner, f, at, n)]
+                pre.append("  }")
+            add.append(f"  t.add_{w}({w});")
+    return pre, add
+
+
+def vector_type(model, f):
+    k, t = f.kind, f.type
+    if k == "string":
+        return "flatbuffers::String"
+    if k == "strings":
+        return "flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>"
+    if k == "bytes":
+        return "flatbuffers::Vector<uint8_t>"
+    if k == "arr_table":
+        return f"flatbuffers::Vector<flatbuffers::Offset<vk::{short(t)}>>"
+    if k == "ptr_table":
+        return f"vk::{short(t)}"
+    if k in ("arr_plain", "arr_hplain"):
+        return f"flatbuffers::Vector<const vk::{short(t)}*>"
+    return f"flatbuffers::Vector<{wire_c(model, t)}>"
+
+
+def encode_pointer(model, owner, f, at, n):
+    k, t, w = f.kind, f.type, f.wire
+    fb = f"vk::{short(t)}"
+    if k == "ptr_table":
+        return [f"  {w} = Encode(b, *{at});"]
+    if k == "string":
+        return [f"  {w} = b.CreateString({at});"]
+    if k == "strings":
+        return [f"  {w} = EncodeStrings(b, {at}, {n});"]
+    if k == "bytes":
+        return [f"  {w} = b.CreateVector(static_cast<const uint8_t*>({at}), {n});"]
+    if k in ("arr_scalar", "arr_enum", "arr_flags"):
+        return [f"  {w} = b.CreateVector(vk::ViewAs<{wire_c(model, t)}>({at}), {n});"]
+    if k == "arr_handle":
+        return [f"  {w} = EncodeHandles(b, {at}, {n});"]
+    if k == "arr_plain":
+        return [f"  {w} = b.CreateVectorOfStructs(vk::ViewAs<{fb}>({at}), {n});"]
+    if k == "arr_hplain":
+        fix = model.allow["guest_fix"].get(f"{owner}.{f.name}", "")
+        lines = [f"  {fb}* rows = nullptr;", f"  {w} = b.CreateUninitializedVectorOfStructs<{fb}>({n}, &rows);",
+                 f"  for (size_t i = 0; i < ({n}); i++) {{", f"    ::{t} row = {at}[i];"]
+        if fix:
+            lines.append(f"    {fix};")
+        lines += ["    row = ToWire(row);", "    memcpy(static_cast<void*>(rows + i), &row, sizeof(row));", "  }"]
+        return lines
+    if k == "arr_table":
+        return [f"  Buffer<flatbuffers::Offset<{fb}>> offsets;",
+                f"  for (size_t i = 0; i < ({n}); i++) offsets.Push(Encode(b, {at}[i]));",
+                f"  {w} = b.CreateVector(offsets.data(), offsets.size());"]
+    raise RegistryError(f"{owner}.{f.name}: {k} cannot be encoded")
+
+
+def encode_cc(model):
+    o = [HEADER, '#include "flatbuf/vk/guest_encode.h"', "", "#include <string.h>", "", '#include "flatbuf/guest/encode_support.h"',
+         '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", "using vk::HasTessellation;", "using vk::Rasterizes;",
+         "using vk::UsesBufferInfo;", "using vk::UsesImageInfo;", "using vk::UsesTexelBuffer;", ""]
+    hplain = [n for n in model.plains if model.struct_kind(n) == "hplain"] + model.chained
+    for name in hplain:
+        o += [f"::{name} ToWire(const ::{name}& v) {{", f"  ::{name} out = v;"]
+        for m in model.r.structs[name].members:
+            if m.name == "pNext":
+                o.append("  out.pNext = nullptr;")
+            elif m.type in model.r.handles:
+                o.append(f"  out.{m.name} = IdAsHandle(v.{m.name});")
+            elif m.type in model.r.structs and model.struct_kind(m.type) == "hplain":
+                o.append(f"  out.{m.name} = ToWire(v.{m.name});")
+        o += ["  return out;", "}", ""]
+    o.append("namespace {")
+    for name in model.tables:
+        exts = model.extensions_of(name)
+        if not exts:
+            continue
+        s = short(name)
+        o += [f"flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>> EncodeChain_{s}(Builder& b, const void* next) {{",
+              f"  flatbuffers::Offset<vk::Chain_{s}> links[16];", "  size_t count = 0;",
+              "  // What the allow-list does not name is skipped, as a driver skips structures that it does not know.",
+              "  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr && count < 16; s = s->pNext) {",
+              "    const void* any = s;", "    switch (static_cast<int>(s->sType)) {"]
+        for e in exts:
+            stype = next(m.values for m in model.r.structs[e].members if m.name == "sType")
+            o.append(f"      case {stype}: links[count++] = vk::CreateChain_{s}(b, vk::Ext_{s}::{short(e)}, Encode(b, *static_cast<const ::{e}*>(any)).Union()); break;")
+        o += ["      default: break;", "    }", "  }",
+              f"  return count == 0 ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>>() : b.CreateVector(links, count);",
+              "}", ""]
+    o += ["}  // namespace", ""]
+    for name in model.tables:
+        pre, add = encode_fields(model, name, model.struct_fields(name), "v.")
+        o += [f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& v) {{", *pre,
+              f"  vk::{short(name)}Builder t(b);", *add, "  return t.Finish();", "}", ""]
+    o.append("}  // namespace sluice::guest")
+    return "\n".join(o) + "\n"
+
+
+# ---- Send and Call
+
+def send_params(model, c):
+    """C++ parameters of Send_/Call_: the inputs, ids of what is made, extra arguments."""
+    params = [f"{f.member.decl} {f.name}" for f in c.fields if f.kind != "ignore"]
+    if c.creates:
+        params += ["uint64_t id"] if c.creates.kind == "handle" else ["const uint64_t* ids", "size_t ids_count"]
+    return params + [f"{C_SCALAR[t]} {n}" for n, t in c.extra]
+
+
+def send_proto(model, c):
+    head = f"const vk::Reply_{c.name}* Call_{c.name}" if c.reply else f"bool Send_{c.name}"
+    return f"{head}({', '.join(['GuestChannel& channel'] + send_params(model, c))})"
+
+
+def send_h(model, cmds):
+    o = [HEADER, "// One function per command. Send_*: no answer; false when the context is lost. Call_*: waits; null when it is lost.",
+         "// A reply lives until the next Call. All need the channel's lock.", "#ifndef SLUICE_FLATBUF_VK_GUEST_SEND_H_",
+         "#define SLUICE_FLATBUF_VK_GUEST_SEND_H_", "", '#include "flatbuf/guest/channel.h"', '#include "flatbuf/guest/recorder.h"',
+         '#include "flatbuf/vk/guest_encode.h"', "", "namespace sluice::guest {", ""]
+    o += [send_proto(model, c) + ";" for c in cmds]
+    o += ["", "// The recorded commands as a CommandStream.", "flatbuffers::Offset<vk::CommandStream> BuildStream(Builder& b, const Recorder& r, uint64_t command_buffer,",
+          "                                                   const VkCommandBufferBeginInfo* begin, bool end);", "",
+          "}  // namespace sluice::guest", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def send_cc(model, cmds, stream):
+    o = [HEADER, '#include "flatbuf/vk/guest_send.h"', "", '#include "flatbuf/guest/encode_support.h"', '#include "flatbuf/vk/opcodes.h"',
+         '#include "flatbuf/vk/rows.h"', "", "namespace sluice::guest {", ""]
+    for c in cmds:
+        fields = [f for f in c.fields if f.kind != "ignore"]
+        pre, add = encode_fields(model, c.name, fields, "")
+        o += [send_proto(model, c) + " {", "  Builder& b = channel.fbb();", "  b.Clear();", *pre]
+        if c.creates and c.creates.kind == "handles":
+            o.append("  const auto id_vector = b.CreateVector(ids, ids_count);")
+        o += [f"  vk::Cmd_{c.name}Builder t(b);", *add]
+        if c.creates:
+            o.append("  t.add_id(id);" if c.creates.kind == "handle" else "  t.add_ids(id_vector);")
+        o += [f"  t.add_{n}({n});" for n, _ in c.extra]
+        o.append("  b.Finish(t.Finish());")
+        if c.reply:
+            o.append(f"  return CallAndVerify<vk::Reply_{c.name}>(channel, vk::Opcode::k{c.short});")
+        else:
+            o.append(f"  return SendFinished(channel, vk::Opcode::k{c.short}, {'true' if c.wake else 'false'});")
+        o += ["}", ""]
+    o += ["flatbuffers::Offset<vk::CommandStream> BuildStream(Builder& b, const Recorder& r, uint64_t command_buffer,",
+          "                                                   const VkCommandBufferBeginInfo* begin, bool end) {",
+          "  flatbuffers::Offset<vk::CommandBufferBeginInfo> begin_info;", "  if (begin != nullptr) begin_info = Encode(b, *begin);"]
+    for i, s in enumerate(stream):
+        if s.rows:
+            o.append(f"  const auto c{i} = EncodeColumn<vk::Row_{s.name}>(b, r.column({i}));")
+    o += ["  flatbuffers::Offset<flatbuffers::Vector<uint64_t>> pool;",
+          "  if (r.pool().size() != 0) pool = b.CreateVector(r.pool().data(), r.pool().size());",
+          "  const auto order = b.CreateVector(r.order().data(), r.order().size());", "  vk::CommandStreamBuilder t(b);",
+          "  t.add_command_buffer(command_buffer);", "  t.add_begin(begin_info);", "  t.add_end(end);", "  t.add_order(order);", "  t.add_pool(pool);"]
+    for i, s in enumerate(stream):
+        if s.rows:
+            o.append(f"  t.add_{s.column}(c{i});")
+    o += ["  return t.Finish();", "}", "", "}  // namespace sluice::guest"]
+    return "\n".join(o) + "\n"
+
+
+# ---- entry points
+
+def entry_cc(model, cmds, stream):
+    o = [HEADER, "// Vulkan entry points that need no hand-written policy.", '#include "flatbuf/guest/encode_support.h"',
+         '#include "flatbuf/guest/entry.h"', '#include "flatbuf/vk/guest_send.h"', "", "using namespace sluice::guest;", "", 'extern "C" {', ""]
+    for c in cmds:
+        if not c.guest_manual:
+            o += entry(model, c)
+    o += ["}  // extern \"C\"", ""]
+    names = [c.name for c in cmds] + ["vkBeginCommandBuffer", "vkEndCommandBuffer"] + [s.name for s in stream]
+    names += [n for n in model.allow["guest_only"]["commands"] if n not in names]
+    o += ["namespace sluice::guest {", "", "const NamedFunction kFunctions[] = {"]
+    for n in sorted(names):
+        o.append(f'    {{"{n}", vk::FunctionCast<PFN_vkVoidFunction>(&::{n})}},')
+    o += ["};", "const size_t kFunctionCount = sizeof(kFunctions) / sizeof(kFunctions[0]);", "", "}  // namespace sluice::guest"]
+    return "\n".join(o) + "\n"
+
+
+def entry(model, c):
+    proto = c.prototype()
+    result, rest = proto.split(" ", 1)
+    o = [f"VKAPI_ATTR {result} VKAPI_CALL {rest} {{"]
+    args = ["lock.channel()"] + [f.name for f in c.fields if f.kind != "ignore"]
+    lost = "    return VK_ERROR_DEVICE_LOST;" if c.result == "VkResult" else "    return;"
+    if c.destroys is not None:
+        if c.destroys.kind != "handle":
+            raise RegistryError(f"{c.name}: frees many, so its guest side must be manual")
+        f = c.destroys
+        o += [f"  if ({f.name} == VK_NULL_HANDLE) return;", "  ChannelLock lock;", f"  Send_{c.name}({', '.join(args)});",
+              f"  lock.channel().ids().Free(ToId({f.name}));"]
+    elif c.creates is not None:
+        if c.creates.kind != "handle" or c.reply:
+            raise RegistryError(f"{c.name}: its guest side must be manual")
+        o += ["  ChannelLock lock;", "  const uint64_t id = lock.channel().ids().New();", "  if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;",
+              f"  if (!Send_{c.name}({', '.join(args + ['id'])})) return VK_ERROR_DEVICE_LOST;",
+              f"  *{c.creates.name} = FromId<{c.creates.type}>(id);", "  return VK_SUCCESS;"]
+    elif c.reply:
+        o += ["  ChannelLock lock;", f"  const auto* reply = Call_{c.name}({', '.join(args)});"]
+        missing = " || ".join(["reply == nullptr"] + [f"reply->{snake(x.name)}() == nullptr" for x in c.outs])
+        o.append(f"  if ({missing}) {{")
+        for x in c.outs:
+            if x.kind != "struct":
+                raise RegistryError(f"{c.name}: its guest side must be manual")
+            o.append(f"    *{x.name} = {{}};")
+        o += [lost, "  }"]
+        for x in c.outs:
+            o.append(f"  *{x.name} = sluice::vk::CopyAs<::{x.type}>(reply->{snake(x.name)}());")
+        if c.result == "VkResult":
+            o.append("  return static_cast<VkResult>(reply->result());")
+    else:
+        o += ["  ChannelLock lock;"]
+        call = f"Send_{c.name}({', '.join(args)})"
+        o.append(f"  return {call} ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;" if c.result == "VkResult" else f"  {call};")
+    o += ["}", ""]
+    return o
+
+
+def record_cc(model, stream):
+    o = [HEADER, "// vkCmd*: a row in a column, its payload in the pool, its opcode in the order.", '#include "flatbuf/guest/entry.h"',
+         '#include "flatbuf/guest/recorder.h"', '#include "flatbuf/vk/guest_encode.h"', '#include "flatbuf/vk/rows.h"', "",
+         "using namespace sluice::guest;", "namespace row = sluice::vk::row;", "", 'extern "C" {', ""]
+    for i, s in enumerate(stream):
+        o.append(f"VKAPI_ATTR void VKAPI_CALL {s.prototype().split(' ', 1)[1]} {{")
+        o.append("  Recorder& r = RecorderOf(commandBuffer);")
+        o.append(f"  r.Order({i});")
+        if s.rows:
+            o.append(f"  row::{s.short} row{{}};")
+        for x in s.rows:
+            access = x.access
+            prefix = access[:-len(x.name)] if not access.startswith("*") else ""
+            if x.kind == "handle":
+                o.append(f"  row.{x.name} = ToId({access});")
+            elif x.kind == "fixed":
+                o.append(f"  memcpy(row.{x.name}, {access}, sizeof(row.{x.name}));")
+            elif x.kind == "pool":
+                n = x.length.replace("{p}", prefix)
+                k = x.field.kind
+                if k == "bytes":
+                    o.append(f"  row.{x.name}_at = r.PoolBytes({access}, {n});")
+                elif k == "arr_handle":
+                    o.append(f"  row.{x.name}_at = r.PoolHandles({access}, {n});")
+                elif k in ("arr_hplain", "arr_chained"):
+                    o.append(f"  row.{x.name}_at = r.PoolEach({access}, {n}, [](const {x.type}& v) {{ return ToWire(v); }});")
+                else:
+                    o.append(f"  row.{x.name}_at = r.PoolBytes({access}, ({n}) * sizeof(*{access}));")
+            else:
+                o.append(f"  row.{x.name} = {access};")
+        if s.rows:
+            o.append(f"  r.Row({i}, row);")
+        o += ["  FlushIfLong(commandBuffer);", "}", ""]
+    o.append("}  // extern \"C\"")
+    return "\n".join(o) + "\n"

@@ -1,0 +1,75 @@
+#include "gpu-domain/exec/decoder.h"
+
+#include "flatbuf/vk/exec_dispatch.h"
+#include "gpu-domain/exec/checks.h"
+
+namespace sluice::exec {
+
+absl::Status Decoder::error() const {
+  const std::string text = absl::StrCat(command_, ": ", what_ == nullptr ? "refused" : what_);
+  return exhausted_ ? absl::ResourceExhaustedError(text) : absl::InvalidArgumentError(text);
+}
+
+absl::Status Decoder::Lost(VkResult result) const {
+  if (!call_.lost.ok()) return call_.lost;
+  if (result == VK_ERROR_DEVICE_LOST) return absl::AbortedError(absl::StrCat(command_, ": VK_ERROR_DEVICE_LOST"));
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::Done(VkResult result) const {
+  if (absl::Status lost = Lost(result); !lost.ok()) return lost;
+  if (result < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(command_, ": failed with VkResult ", static_cast<int>(result),
+                                                     ", and the guest does not wait for an answer"));
+  }
+  return absl::OkStatus();
+}
+
+void Decoder::Rebind(uint64_t id) {
+  call_.device_vk = device_ == 0 ? nullptr : c_.devices[c_.objects[device_].aux].get();
+  call_.dispatch_id = id;
+}
+
+bool Decoder::IsExecutable(uint64_t id, VkCommandBufferLevel level) const {
+  const Object* o = c_.objects.Find(id, ObjectType::kCommandBuffer);
+  return o != nullptr && (o->aux & kStateMask) == kExecutable && (o->aux & ~kStateMask) == LevelAux(level);
+}
+
+bool Decoder::MayFree(const Object& object) const {
+  return object.type != ObjectType::kDescriptorSet ||
+         (c_.objects[object.parent].aux & VK_DESCRIPTOR_POOL_CREATE_FREE_DESCRIPTOR_SET_BIT) != 0;
+}
+
+void Decoder::RemoveChildren(uint64_t id) {
+  const uint32_t index = ObjectTable::Index(id);
+  while (c_.objects[index].first_child != 0) c_.objects.Remove(c_.objects[index].first_child);
+}
+
+void Decoder::ResetChildren(uint64_t id) {
+  for (uint32_t i = c_.objects[ObjectTable::Index(id)].first_child; i != 0; i = c_.objects[i].next) {
+    c_.objects[i].aux &= ~kStateMask;
+  }
+}
+
+void Decoder::ResetState(uint64_t id) { c_.objects[ObjectTable::Index(id)].aux &= ~kStateMask; }
+
+bool OnMade(Decoder& d, uint32_t index, VkInstance instance) {
+  Context::Impl& c = d.context();
+  c.instance = index;
+  return LoadInstanceTable(c.policy->GetInstanceProcAddr(), instance, &c.instance_table) ||
+         d.Bad("the driver lacks an instance command");
+}
+
+bool OnMade(Decoder& d, uint32_t index, VkDevice device) {
+  Context::Impl& c = d.context();
+  auto table = std::make_unique<DeviceTable>();
+  const bool complete = LoadDeviceTable(c.instance_table.GetDeviceProcAddr, device, table.get());
+  size_t slot = 0;
+  while (slot < c.devices.size() && c.devices[slot] != nullptr) slot++;
+  if (slot == c.devices.size()) c.devices.emplace_back();
+  c.devices[slot] = std::move(table);
+  c.objects[index].aux = static_cast<uint32_t>(slot);
+  return complete || d.Bad("the driver lacks a device command");
+}
+
+}  // namespace sluice::exec
