@@ -16,6 +16,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -100,6 +101,7 @@ class Control final : private ChannelHandler {
   size_t context_count() const { return contexts_.size(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A response without its header's echoed fields.
   struct Response {
     ResponseType type = ResponseType::kOkNodata;
@@ -111,7 +113,6 @@ class Control final : private ChannelHandler {
   // A request that was not answered yet.
   struct Pending {
     CtrlHdr header;
-    uint64_t writable = 0;
     bool fenced = false;
     TimelineKey timeline;
     Response response;  // once it is known (a fence may still hold it back)
@@ -129,7 +130,7 @@ class Control final : private ChannelHandler {
   struct OutstandingBlob {
     uint32_t resource;
     uint64_t request;  // 0: abandoned, nobody waits
-    absl::Time since;
+    Clock::time_point since;
   };
 
   // control.cc
@@ -141,8 +142,6 @@ class Control final : private ChannelHandler {
   // These requests' fences completed, in this order.
   void Complete(const std::vector<uint64_t>& done);
   static Response Error(ResponseType type) { return {type, {}}; }
-  template <typename T>
-  static Response Body(ResponseType type, const T& body);
   static ResponseType ToResponse(const absl::Status& status);
   // Takes a resource away from everything that names it.
   void RemoveResource(uint32_t id);
@@ -166,6 +165,9 @@ class Control final : private ChannelHandler {
   // control_3d.cc
   Outcome On(const GetCapsetInfo& c);
   Outcome On(const GetCapset& c);
+  // Once the domain's state is known.
+  Response CapsetInfo(const GetCapsetInfo& c) const;
+  Response CapsetPayload() const;
   Outcome On(const CtxCreateCmd& c);
   Outcome On(const CtxDestroyCmd& c);
   Outcome On(const CtxAttachCmd& c);
@@ -197,10 +199,14 @@ class Control final : private ChannelHandler {
   void OnFenceSignaled(uint32_t context, uint8_t ring_idx, uint64_t fence_id) override;
   void OnContextLost(uint32_t context, uint32_t reason, absl::string_view message) override;
   void OnClosed(const absl::Status& why) override;
-  void SetDomainState(DomainState state, const absl::Status& why);
+  void SetDomainState(DomainState state);
+  Clock::duration Timeout() const {
+    return std::chrono::duration_cast<Clock::duration>(absl::ToChronoNanoseconds(options_.domain_timeout));
+  }
   void AnswerCapsetRequests();
   bool ChannelOpen() const { return channel_ != nullptr && channel_->open(); }
   void WatchDomain();
+  void OnWatch();
 
   const ControlOptions options_;
   Responder* const responder_;
@@ -223,7 +229,7 @@ class Control final : private ChannelHandler {
   DomainState domain_state_ = DomainState::kNone;
   std::vector<uint8_t> capset_;
   std::deque<OutstandingBlob> outstanding_blobs_;
-  absl::Time hello_sent_;
+  Clock::time_point hello_sent_;
   asio::steady_timer watch_;
   bool watching_ = false;
   std::atomic<uint32_t> num_capsets_{0};

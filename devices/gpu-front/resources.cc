@@ -11,6 +11,11 @@ Resource* ResourceTable::Find(uint32_t id) {
   return it == resources_.end() ? nullptr : it->second.get();
 }
 
+const Resource* ResourceTable::Find(uint32_t id) const {
+  const auto it = resources_.find(id);
+  return it == resources_.end() ? nullptr : it->second.get();
+}
+
 absl::Status ResourceTable::CheckNew(uint32_t id) const {
   if (id == 0 || resources_.contains(id)) return absl::AlreadyExistsError("resource id is 0 or taken");
   if (resources_.size() >= limits_.max_resources) return absl::ResourceExhaustedError("too many resources");

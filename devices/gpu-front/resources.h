@@ -83,6 +83,7 @@ class ResourceTable {
   explicit ResourceTable(const Limits& limits) : limits_(limits) {}
 
   Resource* Find(uint32_t id);
+  const Resource* Find(uint32_t id) const;
 
   // Each: ALREADY_EXISTS (or id 0), or RESOURCE_EXHAUSTED for a cap. The resource stays at its address until removed.
   absl::StatusOr<Resource*> Create2d(uint32_t id, Format format, uint32_t width, uint32_t height);
