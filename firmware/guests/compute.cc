@@ -1,5 +1,5 @@
-// SAXPY over a million floats through the GPU Domain, each result checked in the guest, and a picture of the results on the
-// scanout. Options: count=N (1..8388608, default 1048576), rounds=N (default 1).
+// SAXPY over a million floats through the GPU Domain, each result checked in the guest, and a picture of the results on
+// the scanout. Options: count=N (1..8388608, default 1048576), rounds=N (default 1).
 //
 // The last line says `COMPUTE count=N hash=H`: FNV-1a over the results.
 #include "firmware/drivers/framebuffer.h"

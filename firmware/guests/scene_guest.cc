@@ -26,7 +26,8 @@ void SceneGuest::Require(const scenes::SceneStatus& status) {
 
 void SceneGuest::Require(GpuResult result, const char* what) {
   if (result == GpuResult::kOk) return;
-  Fail(result == GpuResult::kDead ? ExitCode::kDeviceLost : ExitCode::kCheckFailed, "%s: %s", what, GpuResultName(result));
+  Fail(result == GpuResult::kDead ? ExitCode::kDeviceLost : ExitCode::kCheckFailed, "%s: %s", what,
+       GpuResultName(result));
 }
 
 }  // namespace sluice::firmware

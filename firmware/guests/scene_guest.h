@@ -1,7 +1,7 @@
 // File: scene_guest.h
 //
-// What the guests that draw have in common: device, Vulkan context and scene device opened in order, each failure ending the
-// guest with a message and the right exit code.
+// What the guests that draw have in common: device, Vulkan context and scene device opened in order, each failure
+// ending the guest with a message and the right exit code.
 //
 //   SceneGuest guest("triangle");
 //   scene.Create(&guest.device(), 256);

@@ -1,8 +1,9 @@
-// A turning triangle, drawn through the GPU Domain by Vulkan commands that this guest encodes, read back, checked and shown.
-// Options: frames=N (default 60), first=N (default 0), size=N (16..1024, default 256), verbose=1 (a line for each frame).
+// A turning triangle, drawn through the GPU Domain by Vulkan commands that this guest encodes, read back, checked and
+// shown. Options: frames=N (default 60), first=N (default 0), size=N (16..1024, default 256), verbose=1 (a line for
+// each frame).
 //
-// The last line says `TRIANGLE frames=N size=N hash=H`: FNV-1a over the pixels of all frames in order, to be compared with what
-// the same scene gives natively (tests/scenes).
+// The last line says `TRIANGLE frames=N size=N hash=H`: FNV-1a over the pixels of all frames in order, to be compared
+// with what the same scene gives natively (tests/scenes).
 #include <string.h>
 
 #include "firmware/drivers/framebuffer.h"
@@ -42,7 +43,8 @@ int sluice::firmware::GuestMain() {
   }
   const uint64_t us = (NowNs() - begin) / 1000;
   Print("%u frames in %llu us, %llu fence waits, %llu doorbells\n", frames, static_cast<unsigned long long>(us),
-        static_cast<unsigned long long>(guest.vulkan().waits()), static_cast<unsigned long long>(guest.vulkan().doorbells()));
+        static_cast<unsigned long long>(guest.vulkan().waits()),
+        static_cast<unsigned long long>(guest.vulkan().doorbells()));
   scene.Destroy();
   guest.device().Close();
   Print("TRIANGLE frames=%u size=%u hash=%016llx\n", frames, size, static_cast<unsigned long long>(all));
