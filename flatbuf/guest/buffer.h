@@ -1,6 +1,7 @@
 // File: buffer.h
 //
-// A growable array of trivially copyable elements, for guests that have no std::vector. Freestanding; needs operator new.
+// A growable array of trivially copyable elements, for guests that have no std::vector. Freestanding; needs operator
+// new.
 //
 //   Buffer<uint32_t> order;
 //   order.Push(7);

@@ -14,13 +14,18 @@ constexpr int kSpins = 2000;
 
 }  // namespace
 
-void SetChannel(GuestChannel* channel) { current_channel = channel; }
-GuestChannel* CurrentChannel() { return current_channel; }
+void SetChannel(GuestChannel* channel) {
+  current_channel = channel;
+}
+GuestChannel* CurrentChannel() {
+  return current_channel;
+}
 
 uint64_t IdAllocator::New() {
   uint32_t index = 0;
   // Fresh indices first in small tables, so that a stale id stays stale for long.
-  if (free_begin_ < free_.size() && (free_.size() - free_begin_ >= 1024 || generations_.size() == wire::kMaxObjectIndex)) {
+  if (free_begin_ < free_.size() &&
+      (free_.size() - free_begin_ >= 1024 || generations_.size() == wire::kMaxObjectIndex)) {
     index = free_[free_begin_++];
     if (free_begin_ >= 4096) {
       free_.RemoveFront(free_begin_);
@@ -53,8 +58,10 @@ bool GuestChannel::Init(void* ring_blob, uint64_t blob_bytes, Platform* platform
   }
   auto* base = static_cast<uint8_t*>(ring_blob);
   layout_.blob_bytes = blob_bytes;
-  producer_ = wire::RingProducer(base + layout_.command_offset(), layout_.command_bytes(), &header->command_head, &header->command_tail);
-  replies_ = wire::RingConsumer(base + layout_.reply_offset(), layout_.reply_bytes(), &header->reply_head, &header->reply_tail);
+  producer_ = wire::RingProducer(base + layout_.command_offset(), layout_.command_bytes(), &header->command_head,
+                                 &header->command_tail);
+  replies_ = wire::RingConsumer(base + layout_.reply_offset(), layout_.reply_bytes(), &header->reply_head,
+                                &header->reply_tail);
   void* slots = base + layout_.feedback_offset();
   slots_ = static_cast<const volatile uint64_t*>(slots);
   platform_ = platform;
@@ -94,7 +101,8 @@ bool GuestChannel::SendMessage(uint16_t opcode, uint16_t flags, const uint8_t* p
     uint8_t* frame = ReserveOrWait(part);
     if (frame == nullptr) return false;
     const uint16_t more = part < size ? wire::kFrameMore : 0;
-    const wire::FrameHeader header = {opcode, static_cast<uint16_t>(flags | more), static_cast<uint32_t>(part), sequence_};
+    const wire::FrameHeader header = {opcode, static_cast<uint16_t>(flags | more), static_cast<uint32_t>(part),
+                                      sequence_};
     memcpy(frame, &header, sizeof(header));
     memcpy(frame + sizeof(header), payload, part);
     producer_.Commit(part);
@@ -113,9 +121,13 @@ bool GuestChannel::Send(uint16_t opcode, const uint8_t* payload, size_t size, bo
 bool GuestChannel::WaitReplyFrame(wire::FrameHeader* header, const uint8_t** payload) {
   for (int spins = 0;; spins++) {
     switch (replies_.Peek(header, payload)) {
-      case wire::RingConsumer::Result::kFrame: return true;
-      case wire::RingConsumer::Result::kBroken: local_lost_ = true; return false;
-      case wire::RingConsumer::Result::kEmpty: break;
+      case wire::RingConsumer::Result::kFrame:
+        return true;
+      case wire::RingConsumer::Result::kBroken:
+        local_lost_ = true;
+        return false;
+      case wire::RingConsumer::Result::kEmpty:
+        break;
     }
     if (lost()) return false;
     if (spins < kSpins) {

@@ -1,10 +1,10 @@
 // File: channel.h
 //
-// The guest's end of one context's ring: writes request frames, reads replies, hands out object ids and feedback slots, and
-// knows whether the context is lost. The generated Vulkan entry points sit on top. Freestanding.
+// The guest's end of one context's ring: writes request frames, reads replies, hands out object ids and feedback slots,
+// and knows whether the context is lost. The generated Vulkan entry points sit on top. Freestanding.
 //
-// Owner and threads: one channel per Vulkan instance. Everything below except lost() and SlotValue() needs the platform lock
-// (Lock()/Unlock(), which the entry points take).
+// Owner and threads: one channel per Vulkan instance. Everything below except lost() and SlotValue() needs the platform
+// lock (Lock()/Unlock(), which the entry points take).
 #ifndef SLUICE_FLATBUF_GUEST_CHANNEL_H_
 #define SLUICE_FLATBUF_GUEST_CHANNEL_H_
 
@@ -19,8 +19,8 @@
 
 namespace sluice::guest {
 
-// Object ids: index (1 .. kMaxObjectIndex) in the low half, generation in the high half. A freed index comes back with the
-// next generation, after all others that are free, so that a stale id is noticed by the worker.
+// Object ids: index (1 .. kMaxObjectIndex) in the low half, generation in the high half. A freed index comes back with
+// the next generation, after all others that are free, so that a stale id is noticed by the worker.
 class IdAllocator {
  public:
   uint64_t New();  // 0 when all are taken
@@ -40,17 +40,20 @@ class GuestChannel {
   GuestChannel(const GuestChannel&) = delete;
   GuestChannel& operator=(const GuestChannel&) = delete;
 
-  // Takes a mapped ring blob that the worker has initialised. False if it is of another protocol version or schema, or the
-  // size is not a ring's. Both outlive the channel.
+  // Takes a mapped ring blob that the worker has initialised. False if it is of another protocol version or schema, or
+  // the size is not a ring's. Both outlive the channel.
   bool Init(void* ring_blob, uint64_t blob_bytes, Platform* platform);
 
-  // Sends one message, split into frames when long. `wake`: make sure that the worker looks at it soon (commands that nobody
-  // waits for travel with the next one that does). False: the context is lost.
+  // Sends one message, split into frames when long. `wake`: make sure that the worker looks at it soon (commands that
+  // nobody waits for travel with the next one that does). False: the context is lost.
   bool Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake);
-  // `payload` may lie in fbb(). Sends and waits for the reply, which stays valid until the next Call. Null: lost, or the reply is not one for `opcode`.
+  // `payload` may lie in fbb(). Sends and waits for the reply, which stays valid until the next Call. Null: lost, or
+  // the reply is not one for `opcode`.
   const uint8_t* Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size);
 
-  bool lost() const { return header_ == nullptr || local_lost_ || header_->status.load(std::memory_order_acquire) != 0; }
+  bool lost() const {
+    return header_ == nullptr || local_lost_ || header_->status.load(std::memory_order_acquire) != 0;
+  }
   // Ring position after everything sent so far: what a SubmitCommand waits for.
   uint64_t position() const { return producer_.position(); }
 
@@ -88,13 +91,13 @@ class GuestChannel {
   uint64_t sequence_ = 0;
   uint64_t woken_position_ = 0;
   bool local_lost_ = false;
-  uint64_t timelines_ = 1;         // taken; 0 is the ring itself
+  uint64_t timelines_ = 1;  // taken; 0 is the ring itself
   IdAllocator ids_;
   flatbuffers::FlatBufferBuilder fbb_{1024};
-  Buffer<uint64_t> slot_values_;   // by slot: last value promised
+  Buffer<uint64_t> slot_values_;  // by slot: last value promised
   Buffer<uint32_t> free_slots_;
   uint32_t next_slot_ = 0;
-  Buffer<uint64_t> reply_;         // uint64_t for alignment
+  Buffer<uint64_t> reply_;  // uint64_t for alignment
   size_t reply_bytes_ = 0;
 };
 

@@ -20,7 +20,8 @@ inline flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::
 }
 
 template <typename T>
-flatbuffers::Offset<flatbuffers::Vector<uint64_t>> EncodeHandles(flatbuffers::FlatBufferBuilder& b, const T* handles, size_t count) {
+flatbuffers::Offset<flatbuffers::Vector<uint64_t>> EncodeHandles(flatbuffers::FlatBufferBuilder& b, const T* handles,
+                                                                 size_t count) {
   uint64_t* ids = nullptr;
   const flatbuffers::Offset<flatbuffers::Vector<uint64_t>> offset(b.CreateUninitializedVector<uint64_t>(count, &ids));
   for (size_t i = 0; i < count; i++) ids[i] = ToId(handles[i]);
@@ -29,7 +30,8 @@ flatbuffers::Offset<flatbuffers::Vector<uint64_t>> EncodeHandles(flatbuffers::Fl
 
 // A column of the recorder as a vector of rows; none when it is empty.
 template <typename Row>
-flatbuffers::Offset<flatbuffers::Vector<const Row*>> EncodeColumn(flatbuffers::FlatBufferBuilder& b, const Buffer<uint8_t>& column) {
+flatbuffers::Offset<flatbuffers::Vector<const Row*>> EncodeColumn(flatbuffers::FlatBufferBuilder& b,
+                                                                  const Buffer<uint8_t>& column) {
   if (column.empty()) return 0;
   return b.CreateVectorOfStructs(vk::BytesAs<Row>(column.data()), column.size() / sizeof(Row));
 }
@@ -41,7 +43,8 @@ inline bool SendFinished(GuestChannel& channel, vk::Opcode opcode, bool wake) {
 template <typename Reply>
 const Reply* CallAndVerify(GuestChannel& channel, vk::Opcode opcode) {
   size_t size = 0;
-  const uint8_t* reply = channel.Call(static_cast<uint16_t>(opcode), channel.fbb().GetBufferPointer(), channel.fbb().GetSize(), &size);
+  const uint8_t* reply =
+      channel.Call(static_cast<uint16_t>(opcode), channel.fbb().GetBufferPointer(), channel.fbb().GetSize(), &size);
   if (reply == nullptr) return nullptr;
   flatbuffers::Verifier verifier(reply, size, 8, 1000, true);
   return verifier.VerifyBuffer<Reply>(nullptr) ? flatbuffers::GetRoot<Reply>(reply) : nullptr;

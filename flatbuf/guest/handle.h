@@ -1,8 +1,8 @@
 // File: handle.h
 //
-// What a Vulkan handle is in the guest, in one place. Most are the wire id itself. Those that the runtime keeps state for are
-// pointers to the structures below: all dispatchable ones (a Vulkan loader writes into their first word), and memory, pools and
-// fences. ToId gives the wire id of either kind. Freestanding.
+// What a Vulkan handle is in the guest, in one place. Most are the wire id itself. Those that the runtime keeps state
+// for are pointers to the structures below: all dispatchable ones (a Vulkan loader writes into their first word), and
+// memory, pools and fences. ToId gives the wire id of either kind. Freestanding.
 #ifndef SLUICE_FLATBUF_GUEST_HANDLE_H_
 #define SLUICE_FLATBUF_GUEST_HANDLE_H_
 
@@ -37,8 +37,8 @@ struct GuestInstance : Dispatchable {
 };
 struct GuestQueue : Dispatchable {
   uint32_t family = 0, index = 0;
-  uint8_t timeline = 0;       // virtio-gpu ring_idx
-  uint64_t position = 0;      // ring position after the last vkQueueSubmit
+  uint8_t timeline = 0;   // virtio-gpu ring_idx
+  uint64_t position = 0;  // ring position after the last vkQueueSubmit
 };
 struct GuestDevice : Dispatchable {
   GuestPhysicalDevice* physical = nullptr;
@@ -94,7 +94,9 @@ SLUICE_GUEST_STATE(VkFence, GuestFence);
 #undef SLUICE_GUEST_STATE
 
 template <typename T>
-concept HasState = requires { typename StateOf<T>::type; };
+concept HasState = requires {
+  typename StateOf<T>::type;
+};
 
 // Handle <-> structure, for the types above.
 template <HasState T>

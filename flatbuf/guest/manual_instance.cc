@@ -33,7 +33,8 @@ bool LoadPhysicalDevices(GuestChannel& channel, VkInstance instance) {
   const auto* reply = Call_vkEnumeratePhysicalDevices(channel, instance, ids, kMaxPhysicalDevices);
   if (reply == nullptr) return false;
   for (size_t i = 0; i < kMaxPhysicalDevices; i++) {
-    if (reply->made() != nullptr && i < reply->made()->size() && reply->made()->Get(static_cast<uint32_t>(i)) == ids[i]) {
+    if (reply->made() != nullptr && i < reply->made()->size() &&
+        reply->made()->Get(static_cast<uint32_t>(i)) == ids[i]) {
       auto* physical = new GuestPhysicalDevice;
       physical->id = ids[i];
       state->physical_devices.Push(physical);
@@ -87,7 +88,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhysicalDe
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice, uint32_t* pPropertyCount, VkLayerProperties*) {
+VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice, uint32_t* pPropertyCount,
+                                                                VkLayerProperties*) {
   *pPropertyCount = 0;
   return VK_SUCCESS;
 }
@@ -134,7 +136,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumeratePhysicalDevices(VkInstance instance, u
                  pPhysicalDevices);
 }
 
-VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physicalDevice, VkPhysicalDeviceProperties* pProperties) {
+VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physicalDevice,
+                                                         VkPhysicalDeviceProperties* pProperties) {
   ChannelLock lock;
   GuestPhysicalDevice* state = State(physicalDevice);
   if (!state->have_properties) {
@@ -150,7 +153,8 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physic
   *pProperties = state->properties;
 }
 
-VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceFeatures(VkPhysicalDevice physicalDevice, VkPhysicalDeviceFeatures* pFeatures) {
+VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceFeatures(VkPhysicalDevice physicalDevice,
+                                                       VkPhysicalDeviceFeatures* pFeatures) {
   ChannelLock lock;
   GuestPhysicalDevice* state = State(physicalDevice);
   if (!state->have_features) {
@@ -181,7 +185,8 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice 
   }
 }
 
-VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physicalDevice, uint32_t* pQueueFamilyPropertyCount,
+VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physicalDevice,
+                                                                    uint32_t* pQueueFamilyPropertyCount,
                                                                     VkQueueFamilyProperties* pQueueFamilyProperties) {
   ChannelLock lock;
   GuestPhysicalDevice* state = State(physicalDevice);

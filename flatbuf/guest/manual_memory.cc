@@ -7,8 +7,8 @@ using namespace sluice::guest;
 
 extern "C" {
 
-VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo* pAllocateInfo, const VkAllocationCallbacks*,
-                                                VkDeviceMemory* pMemory) {
+VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo* pAllocateInfo,
+                                                const VkAllocationCallbacks*, VkDeviceMemory* pMemory) {
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   GuestPhysicalDevice* physical = State(device)->physical;
@@ -53,8 +53,8 @@ VKAPI_ATTR void VKAPI_CALL vkFreeMemory(VkDevice device, VkDeviceMemory memory, 
   delete state;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkMapMemory(VkDevice, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize, VkMemoryMapFlags,
-                                           void** ppData) {
+VKAPI_ATTR VkResult VKAPI_CALL vkMapMemory(VkDevice, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize,
+                                           VkMemoryMapFlags, void** ppData) {
   GuestMemory* state = State(memory);
   if (state->shared.pointer == nullptr || offset >= state->size) return VK_ERROR_MEMORY_MAP_FAILED;
   *ppData = static_cast<uint8_t*>(state->shared.pointer) + offset;
@@ -64,10 +64,15 @@ VKAPI_ATTR VkResult VKAPI_CALL vkMapMemory(VkDevice, VkDeviceMemory memory, VkDe
 VKAPI_ATTR void VKAPI_CALL vkUnmapMemory(VkDevice, VkDeviceMemory) {}
 
 // All host-visible types are coherent (the worker hides the others), and the memory is the same on both sides.
-VKAPI_ATTR VkResult VKAPI_CALL vkFlushMappedMemoryRanges(VkDevice, uint32_t, const VkMappedMemoryRange*) { return VK_SUCCESS; }
-VKAPI_ATTR VkResult VKAPI_CALL vkInvalidateMappedMemoryRanges(VkDevice, uint32_t, const VkMappedMemoryRange*) { return VK_SUCCESS; }
+VKAPI_ATTR VkResult VKAPI_CALL vkFlushMappedMemoryRanges(VkDevice, uint32_t, const VkMappedMemoryRange*) {
+  return VK_SUCCESS;
+}
+VKAPI_ATTR VkResult VKAPI_CALL vkInvalidateMappedMemoryRanges(VkDevice, uint32_t, const VkMappedMemoryRange*) {
+  return VK_SUCCESS;
+}
 
-VKAPI_ATTR void VKAPI_CALL vkGetDeviceMemoryCommitment(VkDevice, VkDeviceMemory memory, VkDeviceSize* pCommittedMemoryInBytes) {
+VKAPI_ATTR void VKAPI_CALL vkGetDeviceMemoryCommitment(VkDevice, VkDeviceMemory memory,
+                                                       VkDeviceSize* pCommittedMemoryInBytes) {
   *pCommittedMemoryInBytes = State(memory)->size;
 }
 

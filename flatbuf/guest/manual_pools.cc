@@ -43,7 +43,8 @@ void DeleteCommandBuffer(GuestChannel& channel, GuestCommandBuffer* buffer) {
 
 // Pipelines of either kind: reply->made() names those that exist.
 template <typename Reply>
-VkResult FinishPipelines(GuestChannel& channel, const Reply* reply, const Buffer<uint64_t>& ids, VkPipeline* pipelines) {
+VkResult FinishPipelines(GuestChannel& channel, const Reply* reply, const Buffer<uint64_t>& ids,
+                         VkPipeline* pipelines) {
   for (size_t i = 0; i < ids.size(); i++) {
     const bool made = reply != nullptr && reply->made() != nullptr && i < reply->made()->size() &&
                       reply->made()->Get(static_cast<uint32_t>(i)) == ids[i];
@@ -69,7 +70,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateCommandPool(VkDevice device, const VkComm
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool commandPool, const VkAllocationCallbacks*) {
+VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool commandPool,
+                                                const VkAllocationCallbacks*) {
   if (commandPool == VK_NULL_HANDLE) return;
   ChannelLock lock;
   Send_vkDestroyCommandPool(lock.channel(), device, commandPool);
@@ -79,20 +81,23 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool c
   delete state;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool commandPool, VkCommandPoolResetFlags flags) {
+VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool commandPool,
+                                                  VkCommandPoolResetFlags flags) {
   ChannelLock lock;
   GuestCommandPool* state = State(commandPool);
   for (size_t i = 0; i < state->buffers.size(); i++) state->buffers[i]->recorder->Clear();
   return Send_vkResetCommandPool(lock.channel(), device, commandPool, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo* pAllocateInfo,
+VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device,
+                                                        const VkCommandBufferAllocateInfo* pAllocateInfo,
                                                         VkCommandBuffer* pCommandBuffers) {
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   Buffer<uint64_t> ids;
   if (!NewIds(channel, pAllocateInfo->commandBufferCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  if (!Send_vkAllocateCommandBuffers(channel, device, pAllocateInfo, ids.data(), ids.size())) return VK_ERROR_DEVICE_LOST;
+  if (!Send_vkAllocateCommandBuffers(channel, device, pAllocateInfo, ids.data(), ids.size()))
+    return VK_ERROR_DEVICE_LOST;
   GuestCommandPool* pool = State(pAllocateInfo->commandPool);
   for (size_t i = 0; i < ids.size(); i++) {
     auto* buffer = new GuestCommandBuffer;
@@ -124,7 +129,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandBuffer(VkCommandBuffer commandBuffe
   return Send_vkResetCommandBuffer(lock.channel(), commandBuffer, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkBeginCommandBuffer(VkCommandBuffer commandBuffer, const VkCommandBufferBeginInfo* pBeginInfo) {
+VKAPI_ATTR VkResult VKAPI_CALL vkBeginCommandBuffer(VkCommandBuffer commandBuffer,
+                                                    const VkCommandBufferBeginInfo* pBeginInfo) {
   Recorder& r = RecorderOf(commandBuffer);
   r.Clear();
   r.begin = *pBeginInfo;
@@ -158,7 +164,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDescriptorPool(VkDevice device, const VkD
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool, const VkAllocationCallbacks*) {
+VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool,
+                                                   const VkAllocationCallbacks*) {
   if (descriptorPool == VK_NULL_HANDLE) return;
   ChannelLock lock;
   Send_vkDestroyDescriptorPool(lock.channel(), device, descriptorPool);
@@ -167,7 +174,8 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice device, VkDescriptor
   delete State(descriptorPool);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool, VkDescriptorPoolResetFlags flags) {
+VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool,
+                                                     VkDescriptorPoolResetFlags flags) {
   ChannelLock lock;
   if (!Send_vkResetDescriptorPool(lock.channel(), device, descriptorPool, flags)) return VK_ERROR_DEVICE_LOST;
   FreeIds(lock.channel(), State(descriptorPool)->sets);
@@ -175,7 +183,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice device, VkDescript
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkAllocateDescriptorSets(VkDevice device, const VkDescriptorSetAllocateInfo* pAllocateInfo,
+VKAPI_ATTR VkResult VKAPI_CALL vkAllocateDescriptorSets(VkDevice device,
+                                                        const VkDescriptorSetAllocateInfo* pAllocateInfo,
                                                         VkDescriptorSet* pDescriptorSets) {
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
@@ -191,10 +200,12 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateDescriptorSets(VkDevice device, const V
   return result;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkFreeDescriptorSets(VkDevice device, VkDescriptorPool descriptorPool, uint32_t descriptorSetCount,
+VKAPI_ATTR VkResult VKAPI_CALL vkFreeDescriptorSets(VkDevice device, VkDescriptorPool descriptorPool,
+                                                    uint32_t descriptorSetCount,
                                                     const VkDescriptorSet* pDescriptorSets) {
   ChannelLock lock;
-  if (!Send_vkFreeDescriptorSets(lock.channel(), device, descriptorPool, descriptorSetCount, pDescriptorSets)) return VK_ERROR_DEVICE_LOST;
+  if (!Send_vkFreeDescriptorSets(lock.channel(), device, descriptorPool, descriptorSetCount, pDescriptorSets))
+    return VK_ERROR_DEVICE_LOST;
   for (uint32_t i = 0; i < descriptorSetCount; i++) {
     if (pDescriptorSets[i] == VK_NULL_HANDLE) continue;
     RemoveFrom(&State(descriptorPool)->sets, ToId(pDescriptorSets[i]));
@@ -203,25 +214,27 @@ VKAPI_ATTR VkResult VKAPI_CALL vkFreeDescriptorSets(VkDevice device, VkDescripto
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkCreateGraphicsPipelines(VkDevice device, VkPipelineCache pipelineCache, uint32_t createInfoCount,
+VKAPI_ATTR VkResult VKAPI_CALL vkCreateGraphicsPipelines(VkDevice device, VkPipelineCache pipelineCache,
+                                                         uint32_t createInfoCount,
                                                          const VkGraphicsPipelineCreateInfo* pCreateInfos,
                                                          const VkAllocationCallbacks*, VkPipeline* pPipelines) {
   ChannelLock lock;
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  const auto* reply =
-      Call_vkCreateGraphicsPipelines(lock.channel(), device, pipelineCache, createInfoCount, pCreateInfos, ids.data(), ids.size());
+  const auto* reply = Call_vkCreateGraphicsPipelines(lock.channel(), device, pipelineCache, createInfoCount,
+                                                     pCreateInfos, ids.data(), ids.size());
   return FinishPipelines(lock.channel(), reply, ids, pPipelines);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice device, VkPipelineCache pipelineCache, uint32_t createInfoCount,
-                                                        const VkComputePipelineCreateInfo* pCreateInfos, const VkAllocationCallbacks*,
-                                                        VkPipeline* pPipelines) {
+VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice device, VkPipelineCache pipelineCache,
+                                                        uint32_t createInfoCount,
+                                                        const VkComputePipelineCreateInfo* pCreateInfos,
+                                                        const VkAllocationCallbacks*, VkPipeline* pPipelines) {
   ChannelLock lock;
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  const auto* reply =
-      Call_vkCreateComputePipelines(lock.channel(), device, pipelineCache, createInfoCount, pCreateInfos, ids.data(), ids.size());
+  const auto* reply = Call_vkCreateComputePipelines(lock.channel(), device, pipelineCache, createInfoCount,
+                                                    pCreateInfos, ids.data(), ids.size());
   return FinishPipelines(lock.channel(), reply, ids, pPipelines);
 }
 

@@ -9,8 +9,8 @@ using namespace sluice::guest;
 namespace {
 
 constexpr uint32_t kNoSlot = 0xffffffff;
-constexpr int kSpins = 2000;                     // polls before the platform is asked to sleep
-constexpr uint64_t kSliceNs = 1'000'000;         // longest sleep while several fences could be first
+constexpr int kSpins = 2000;              // polls before the platform is asked to sleep
+constexpr uint64_t kSliceNs = 1'000'000;  // longest sleep while several fences could be first
 
 bool Signaled(const GuestChannel& channel, GuestFence* fence) {
   if (fence->pending && channel.SlotValue(fence->slot) >= fence->expected) {
@@ -24,7 +24,8 @@ bool Signaled(const GuestChannel& channel, GuestFence* fence) {
 
 extern "C" {
 
-VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamilyIndex, uint32_t queueIndex, VkQueue* pQueue) {
+VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamilyIndex, uint32_t queueIndex,
+                                            VkQueue* pQueue) {
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   GuestDevice* state = State(device);
@@ -44,7 +45,8 @@ VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamil
   *pQueue = FromState<VkQueue>(queue);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount, const VkSubmitInfo* pSubmits, VkFence fence) {
+VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount, const VkSubmitInfo* pSubmits,
+                                             VkFence fence) {
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   uint32_t slot = kNoSlot;
@@ -66,7 +68,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice, const VkFenceCreateInfo* pCreateInfo, const VkAllocationCallbacks*, VkFence* pFence) {
+VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice, const VkFenceCreateInfo* pCreateInfo,
+                                             const VkAllocationCallbacks*, VkFence* pFence) {
   ChannelLock lock;
   uint64_t last = 0;
   const int64_t slot = lock.channel().NewSlot(&last);
@@ -100,7 +103,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkGetFenceStatus(VkDevice, VkFence fence) {
   return channel.lost() ? VK_ERROR_DEVICE_LOST : VK_NOT_READY;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice, uint32_t fenceCount, const VkFence* pFences, VkBool32 waitAll, uint64_t timeout) {
+VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice, uint32_t fenceCount, const VkFence* pFences, VkBool32 waitAll,
+                                               uint64_t timeout) {
   GuestChannel& channel = *CurrentChannel();
   Platform& platform = channel.platform();
   const uint64_t start = platform.NowNs();
@@ -129,12 +133,15 @@ VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice, uint32_t fenceCount, co
   }
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkGetQueryPoolResults(VkDevice device, VkQueryPool queryPool, uint32_t firstQuery, uint32_t queryCount,
-                                                     size_t dataSize, void* pData, VkDeviceSize stride, VkQueryResultFlags flags) {
+VKAPI_ATTR VkResult VKAPI_CALL vkGetQueryPoolResults(VkDevice device, VkQueryPool queryPool, uint32_t firstQuery,
+                                                     uint32_t queryCount, size_t dataSize, void* pData,
+                                                     VkDeviceSize stride, VkQueryResultFlags flags) {
   ChannelLock lock;
-  const auto* reply = Call_vkGetQueryPoolResults(lock.channel(), device, queryPool, firstQuery, queryCount, dataSize, stride, flags);
+  const auto* reply =
+      Call_vkGetQueryPoolResults(lock.channel(), device, queryPool, firstQuery, queryCount, dataSize, stride, flags);
   if (reply == nullptr) return VK_ERROR_DEVICE_LOST;
-  if (reply->data() != nullptr && reply->data()->size() <= dataSize) memcpy(pData, reply->data()->Data(), reply->data()->size());
+  if (reply->data() != nullptr && reply->data()->size() <= dataSize)
+    memcpy(pData, reply->data()->Data(), reply->data()->size());
   return static_cast<VkResult>(reply->result());
 }
 

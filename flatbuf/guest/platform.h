@@ -1,7 +1,7 @@
 // File: platform.h
 //
-// What the guest runtime needs from whoever drives the virtio-gpu device: the firmware's driver, or the ICD over DRM ioctls.
-// Freestanding.
+// What the guest runtime needs from whoever drives the virtio-gpu device: the firmware's driver, or the ICD over DRM
+// ioctls. Freestanding.
 //
 //   class FirmwarePlatform final : public sluice::guest::Platform { ... };
 //   GuestChannel channel;
@@ -9,8 +9,8 @@
 //   sluice::guest::SetChannel(&channel);
 //   vkCreateInstance(...);
 //
-// Besides this the runtime expects from its environment: memcpy, memmove, memset, memcmp, strlen, operator new/delete (may not
-// fail), and __cxa_pure_virtual.
+// Besides this the runtime expects from its environment: memcpy, memmove, memset, memcmp, strlen, operator new/delete
+// (may not fail), and __cxa_pure_virtual.
 #ifndef SLUICE_FLATBUF_GUEST_PLATFORM_H_
 #define SLUICE_FLATBUF_GUEST_PLATFORM_H_
 
@@ -29,11 +29,11 @@ class Platform {
  public:
   // Wakes the consumer of the command ring (a write to the doorbell page). Called only when it said that it sleeps.
   virtual void RingDoorbell() = 0;
-  // Sleeps until the worker has executed the ring up to `position` (a fenced SUBMIT_3D with SubmitCommand{kSubmitKick, ring,
-  // position} on ring_idx 0), or the context is lost. May return early; the caller looks again.
+  // Sleeps until the worker has executed the ring up to `position` (a fenced SUBMIT_3D with SubmitCommand{kSubmitKick,
+  // ring, position} on ring_idx 0), or the context is lost. May return early; the caller looks again.
   virtual void WaitForPosition(uint64_t position) = 0;
-  // The same on ring_idx `timeline` (1..63): until the work submitted up to `position` to the queue bound to it is complete.
-  // At most about `timeout_ns`. May return early. Called without the lock.
+  // The same on ring_idx `timeline` (1..63): until the work submitted up to `position` to the queue bound to it is
+  // complete. At most about `timeout_ns`. May return early. Called without the lock.
   virtual void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) = 0;
   // A kMemory blob of at least `size` bytes, zero-filled and mapped. False when there is none.
   virtual bool AllocateSharedMemory(uint64_t size, SharedMemory* out) = 0;

@@ -14,7 +14,8 @@ bool FlushRecorder(VkCommandBuffer command_buffer, bool end) {
   b.Clear();
   r.begin.pInheritanceInfo = state->level == VK_COMMAND_BUFFER_LEVEL_SECONDARY ? &r.inheritance : nullptr;
   b.Finish(BuildStream(b, r, state->id, r.begin_pending ? &r.begin : nullptr, end));
-  // A long stream is worth waking the worker for: it replays while the guest goes on. A short one travels with its submit.
+  // A long stream is worth waking the worker for: it replays while the guest goes on. A short one travels with its
+  // submit.
   const bool wake = r.Long();
   r.begin_pending = false;
   r.Clear();

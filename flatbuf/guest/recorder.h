@@ -1,7 +1,8 @@
 // File: recorder.h
 //
-// A command buffer while it is recorded: one column of rows per kind of command, the order, and a pool for payloads. Appending a
-// command is two small writes. Sent as one CommandStream by vkEndCommandBuffer, or in pieces when long. Freestanding.
+// A command buffer while it is recorded: one column of rows per kind of command, the order, and a pool for payloads.
+// Appending a command is two small writes. Sent as one CommandStream by vkEndCommandBuffer, or in pieces when long.
+// Freestanding.
 //
 // Owner: its VkCommandBuffer; Vulkan's external synchronisation applies.
 #ifndef SLUICE_FLATBUF_GUEST_RECORDER_H_
@@ -82,7 +83,9 @@ class Recorder {
   Buffer<uint8_t> columns_[vk::kStreamKinds];
 };
 
-inline Recorder& RecorderOf(VkCommandBuffer command_buffer) { return *State(command_buffer)->recorder; }
+inline Recorder& RecorderOf(VkCommandBuffer command_buffer) {
+  return *State(command_buffer)->recorder;
+}
 
 // Sends what has been recorded so far; `end`: with vkEndCommandBuffer. False: the context is lost.
 bool FlushRecorder(VkCommandBuffer command_buffer, bool end);

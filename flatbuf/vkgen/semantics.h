@@ -1,7 +1,7 @@
 // File: semantics.h
 //
-// Conditions of the Vulkan specification that the registry states only in prose: which members count when. Named in allow.toml,
-// used by the guest's encoders and the worker's decoders alike. Freestanding.
+// Conditions of the Vulkan specification that the registry states only in prose: which members count when. Named in
+// allow.toml, used by the guest's encoders and the worker's decoders alike. Freestanding.
 #ifndef SLUICE_FLATBUF_VKGEN_SEMANTICS_H_
 #define SLUICE_FLATBUF_VKGEN_SEMANTICS_H_
 
@@ -24,7 +24,8 @@ constexpr bool UsesTexelBuffer(VkDescriptorType type) {
   return type == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER || type == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
 }
 
-// VkGraphicsPipelineCreateInfo: state that counts only with tessellation stages, or only when primitives are rasterized.
+// VkGraphicsPipelineCreateInfo: state that counts only with tessellation stages, or only when primitives are
+// rasterized.
 inline bool HasTessellation(const VkGraphicsPipelineCreateInfo& v) {
   for (uint32_t i = 0; v.pStages != nullptr && i < v.stageCount; i++) {
     if (v.pStages[i].stage == VK_SHADER_STAGE_TESSELLATION_CONTROL_BIT ||

@@ -1,8 +1,8 @@
 // File: checks.h
 //
-// Rules of decoded structures that allow.toml names and that need more than an expression: indices between arrays, and state
-// that a driver would follow without looking. They keep the plainest driver crashes away; what is structurally sound and still
-// crashes a driver ends the worker process, which holds one front-end only.
+// Rules of decoded structures that allow.toml names and that need more than an expression: indices between arrays, and
+// state that a driver would follow without looking. They keep the plainest driver crashes away; what is structurally
+// sound and still crashes a driver ends the worker process, which holds one front-end only.
 #ifndef SLUICE_GPU_DOMAIN_EXEC_CHECKS_H_
 #define SLUICE_GPU_DOMAIN_EXEC_CHECKS_H_
 
@@ -22,11 +22,15 @@ using vk::UsesImageInfo;
 using vk::UsesTexelBuffer;
 
 // Exactly one bit, and one of `mask`.
-constexpr bool IsOneOf(uint32_t value, uint32_t mask) { return value != 0 && (value & (value - 1)) == 0 && (value & ~mask) == 0; }
+constexpr bool IsOneOf(uint32_t value, uint32_t mask) {
+  return value != 0 && (value & (value - 1)) == 0 && (value & ~mask) == 0;
+}
 
 // Object::aux of a command buffer: its level and, in the low bits, its recording state.
 inline constexpr uint32_t kInitial = 0, kRecording = 1, kExecutable = 2, kStateMask = 3;
-constexpr uint32_t LevelAux(VkCommandBufferLevel level) { return static_cast<uint32_t>(level) << 8; }
+constexpr uint32_t LevelAux(VkCommandBufferLevel level) {
+  return static_cast<uint32_t>(level) << 8;
+}
 
 // Every map entry lies within the data.
 bool SpecializationFits(const VkSpecializationInfo& v);
@@ -38,7 +42,8 @@ bool VertexInputFits(const VkPipelineVertexInputStateCreateInfo& v);
 bool LayoutBindingsFit(const VkDescriptorSetLayoutCreateInfo& v);
 // Viewports and scissors are given unless they are dynamic.
 bool ViewportsPresent(const VkGraphicsPipelineCreateInfo& v);
-// A derivative names its base by handle, or not at all: basePipelineIndex would refer to other elements of the same call.
+// A derivative names its base by handle, or not at all: basePipelineIndex would refer to other elements of the same
+// call.
 template <typename Info>
 bool BasePipelineFits(const Info& v) {
   return (v.flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT) == 0 || v.basePipelineHandle != VK_NULL_HANDLE;

@@ -44,11 +44,13 @@ void Context::Impl::DestroyTree(uint32_t index, bool explicitly) {
 }
 
 absl::Status Message::Reply(const absl::Status& status) const {
-  const absl::Status sent = sink->Reply(header.opcode, header.sequence, absl::MakeConstSpan(c.fbb.GetBufferPointer(), c.fbb.GetSize()));
+  const absl::Status sent =
+      sink->Reply(header.opcode, header.sequence, absl::MakeConstSpan(c.fbb.GetBufferPointer(), c.fbb.GetSize()));
   return status.ok() ? sent : status;
 }
 
-Context::Context(const ContextOptions& options, Policy* policy) : impl_(std::make_unique<Impl>(this, options, policy)) {}
+Context::Context(const ContextOptions& options, Policy* policy)
+    : impl_(std::make_unique<Impl>(this, options, policy)) {}
 
 Context::~Context() {
   if (impl_->instance != 0) impl_->DestroyTree(impl_->instance, false);
@@ -70,15 +72,23 @@ absl::Status Context::Execute(const wire::FrameHeader& header, absl::Span<const 
   return c.lost;
 }
 
-uint64_t Context::objects() const { return impl_->objects.live(); }
-uint64_t Context::commands() const { return impl_->commands; }
+uint64_t Context::objects() const {
+  return impl_->objects.live();
+}
+uint64_t Context::commands() const {
+  return impl_->commands;
+}
 
 wire::LostReason LostReasonOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return wire::LostReason::kNone;
-    case absl::StatusCode::kResourceExhausted: return wire::LostReason::kLimit;
-    case absl::StatusCode::kAborted: return wire::LostReason::kDeviceLost;
-    default: return wire::LostReason::kBadFrame;
+    case absl::StatusCode::kOk:
+      return wire::LostReason::kNone;
+    case absl::StatusCode::kResourceExhausted:
+      return wire::LostReason::kLimit;
+    case absl::StatusCode::kAborted:
+      return wire::LostReason::kDeviceLost;
+    default:
+      return wire::LostReason::kBadFrame;
   }
 }
 

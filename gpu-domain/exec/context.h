@@ -1,7 +1,7 @@
 // File: context.h
 //
-// One guest context: the Vulkan objects of one guest process, and the executor that runs its frames. Everything that a frame
-// says is checked here before the driver sees it; one bad frame ends the context and nothing else.
+// One guest context: the Vulkan objects of one guest process, and the executor that runs its frames. Everything that a
+// frame says is checked here before the driver sees it; one bad frame ends the context and nothing else.
 //
 //   WorkerPolicy policy(...);
 //   exec::Context context(exec::ContextOptions{}, &policy);
@@ -21,9 +21,9 @@
 namespace sluice::exec {
 
 struct ContextOptions {
-  uint32_t max_objects = 200'000;             // Vulkan objects alive at once
-  uint64_t max_arena_bytes = 64ull << 20;     // decoded form of one frame
-  uint64_t max_reply_bytes = 1ull << 20;      // data one command may ask back
+  uint32_t max_objects = 200'000;          // Vulkan objects alive at once
+  uint64_t max_arena_bytes = 64ull << 20;  // decoded form of one frame
+  uint64_t max_reply_bytes = 1ull << 20;   // data one command may ask back
 };
 
 // Where replies go: the worker writes them into the reply ring, splitting long ones.
@@ -34,8 +34,8 @@ class ReplySink {
   virtual absl::Status Reply(uint16_t opcode, uint64_t sequence, absl::Span<const uint8_t> payload) = 0;
 };
 
-// Thread-compatible: one thread at a time. Destroying it destroys all its objects, children first, after waiting for each
-// device to go idle.
+// Thread-compatible: one thread at a time. Destroying it destroys all its objects, children first, after waiting for
+// each device to go idle.
 class Context {
  public:
   // `policy` outlives the context.

@@ -51,7 +51,9 @@ void Decoder::ResetChildren(uint64_t id) {
   }
 }
 
-void Decoder::ResetState(uint64_t id) { c_.objects[ObjectTable::Index(id)].aux &= ~kStateMask; }
+void Decoder::ResetState(uint64_t id) {
+  c_.objects[ObjectTable::Index(id)].aux &= ~kStateMask;
+}
 
 bool OnMade(Decoder& d, uint32_t index, VkInstance instance) {
   Context::Impl& c = d.context();

@@ -1,7 +1,7 @@
 // File: decoder.h
 //
-// The toolbox of generated decoders: turns verified wire data of one command into C structures in the arena, checking counts,
-// nulls, values and ids on the way. The first complaint sticks; nothing reaches the driver after it.
+// The toolbox of generated decoders: turns verified wire data of one command into C structures in the arena, checking
+// counts, nulls, values and ids on the way. The first complaint sticks; nothing reaches the driver after it.
 #ifndef SLUICE_GPU_DOMAIN_EXEC_DECODER_H_
 #define SLUICE_GPU_DOMAIN_EXEC_DECODER_H_
 
@@ -250,8 +250,8 @@ class Decoder {
     *out = in->c_str();
     return true;
   }
-  bool Strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v, uint64_t count, const char* const** out,
-               const char* what) {
+  bool Strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v, uint64_t count,
+               const char* const** out, const char* what) {
     if (!Counted(v, count, false, what)) return false;
     if (v == nullptr || count == 0) return true;
     if (!Charge(count)) return false;
@@ -346,8 +346,8 @@ class ChainBuilder {
   VkStructureType seen_[16] = {};
 };
 
-// Ids taken before the driver is asked for objects, so that nothing is made that cannot be named. Gives them back unless
-// committed.
+// Ids taken before the driver is asked for objects, so that nothing is made that cannot be named. Gives them back
+// unless committed.
 template <typename T>
 class Reservation {
  public:

@@ -21,12 +21,18 @@ namespace sluice::exec {
 class Context::Impl {
  public:
   Impl(Context* owner, const ContextOptions& options, Policy* policy)
-      : context(owner), options(options), policy(policy), arena(options.max_arena_bytes), objects(options.max_objects), fbb(1024) {}
+      : context(owner),
+        options(options),
+        policy(policy),
+        arena(options.max_arena_bytes),
+        objects(options.max_objects),
+        fbb(1024) {}
 
   VkDevice DeviceOf(const Object& object) const;
   // The tables and context of a command on `device` (index; 0: instance level).
   Call MakeCall(uint32_t device);
-  // Destroys the object and, first, all below it. Devices are waited for. `explicitly`: the guest asked for this very object.
+  // Destroys the object and, first, all below it. Devices are waited for. `explicitly`: the guest asked for this very
+  // object.
   void DestroyTree(uint32_t index, bool explicitly);
 
   Context* const context;
@@ -50,10 +56,12 @@ struct Message {
   absl::Span<const uint8_t> payload;
   ReplySink* sink;
 
-  // The payload as a verified FlatBuffer, or null. Depth and number of tables are bounded by what the bytes can justify.
+  // The payload as a verified FlatBuffer, or null. Depth and number of tables are bounded by what the bytes can
+  // justify.
   template <typename Table>
   const Table* Root() const {
-    flatbuffers::Verifier verifier(payload.data(), payload.size(), 16, static_cast<uint32_t>(16 + payload.size() / 8), true);
+    flatbuffers::Verifier verifier(payload.data(), payload.size(), 16, static_cast<uint32_t>(16 + payload.size() / 8),
+                                   true);
     if (payload.size() < 8 || !verifier.VerifyBuffer<Table>(nullptr)) return nullptr;
     return flatbuffers::GetRoot<Table>(payload.data());
   }

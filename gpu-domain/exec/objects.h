@@ -1,11 +1,12 @@
 // File: objects.h
 //
-// The flat table of one context's Vulkan objects: id -> {type, parent, device, driver handle, generation}. Ids come from the
-// guest (index and generation); the table is where they stop being believed.
+// The flat table of one context's Vulkan objects: id -> {type, parent, device, driver handle, generation}. Ids come
+// from the guest (index and generation); the table is where they stop being believed.
 //
 //   uint32_t index = objects.Insert(id, ObjectType::kBuffer, parent, device, 0);   // 0: refused
 //   objects[index].handle = HandleValue(buffer);
-//   const Object* object = objects.Find(id, ObjectType::kBuffer);                  // null: stale, unknown or of another type
+//   const Object* object = objects.Find(id, ObjectType::kBuffer);                  // null: stale, unknown or of
+//   another type
 #ifndef SLUICE_GPU_DOMAIN_EXEC_OBJECTS_H_
 #define SLUICE_GPU_DOMAIN_EXEC_OBJECTS_H_
 
@@ -23,7 +24,8 @@ struct Object {
   uint32_t parent = 0;  // index; 0: none
   uint32_t device = 0;  // index of the VkDevice it belongs to (a device: itself); 0: instance level
   uint32_t first_child = 0, next = 0, previous = 0;
-  uint32_t aux = 0;  // by type: command buffers: level and state; descriptor pools: flags; devices: slot in Impl::devices
+  uint32_t aux =
+      0;  // by type: command buffers: level and state; descriptor pools: flags; devices: slot in Impl::devices
   ObjectType type = ObjectType::kNone;
 };
 

@@ -1,21 +1,23 @@
 // File: policy.h
 //
-// The decisions that generated code must not take. The executor decodes and checks a command, turns ids into driver handles,
-// and hands the commands below to a Policy instead of to the driver; every other command goes straight to the driver.
-// The worker implements it (quota, imported memory, fences); DriverPolicy is the plain one that tests and tools start from.
+// The decisions that generated code must not take. The executor decodes and checks a command, turns ids into driver
+// handles, and hands the commands below to a Policy instead of to the driver; every other command goes straight to the
+// driver. The worker implements it (quota, imported memory, fences); DriverPolicy is the plain one that tests and tools
+// start from.
 //
 //   class WorkerPolicy : public exec::DriverPolicy {
 //     VkResult vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
-//                               const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t resource_id) override {
+//                               const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t resource_id)
+//                               override {
 //       if (!quota_->Take(info->allocationSize)) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 //       ...chain a VkImportMemoryHostPointerInfoEXT for resource_id...
 //       return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);
 //     }
 //   };
 //
-// Every pointer argument is private memory that lives until the method returns; structures may be copied and extended, never
-// kept. Handles are driver handles that passed type and parent checks. Allocators are always null. Called on the thread that
-// calls Context::Execute (or destroys the Context).
+// Every pointer argument is private memory that lives until the method returns; structures may be copied and extended,
+// never kept. Handles are driver handles that passed type and parent checks. Allocators are always null. Called on the
+// thread that calls Context::Execute (or destroys the Context).
 #ifndef SLUICE_GPU_DOMAIN_EXEC_POLICY_H_
 #define SLUICE_GPU_DOMAIN_EXEC_POLICY_H_
 
@@ -29,25 +31,26 @@ namespace sluice::exec {
 
 class Arena;
 class Context;
-struct InstanceTable;  // flatbuf/vk/exec_dispatch.h (generated): one PFN per allowed instance command, `vk->CreateDevice(...)`
+struct InstanceTable;  // flatbuf/vk/exec_dispatch.h (generated): one PFN per allowed instance command,
+                       // `vk->CreateDevice(...)`
 struct DeviceTable;    // the same for device commands
 
 // What a policy may know of the command it is asked about.
 struct Call {
   Context& context;
-  Arena& arena;                        // memory until the command ends
-  const InstanceTable* instance_vk;    // null in vkCreateInstance only
-  const DeviceTable* device_vk;        // null in instance-level commands
-  uint64_t dispatch_id = 0;            // wire id of the first handle argument (instance, device, queue ...)
-  uint64_t object_id = 0;              // wire id of the object that is created or destroyed
-  absl::Status lost;                   // set it to end the context after this command; codes as in Context::Execute
+  Arena& arena;                      // memory until the command ends
+  const InstanceTable* instance_vk;  // null in vkCreateInstance only
+  const DeviceTable* device_vk;      // null in instance-level commands
+  uint64_t dispatch_id = 0;          // wire id of the first handle argument (instance, device, queue ...)
+  uint64_t object_id = 0;            // wire id of the object that is created or destroyed
+  absl::Status lost;                 // set it to end the context after this command; codes as in Context::Execute
 };
 
 // No fence wanted: `fence_slot` of vkQueueSubmit.
 inline constexpr uint32_t kNoFenceSlot = 0xffffffff;
 
-// One method per `manual` command of flatbuf/vkgen/allow.toml. Same meaning as the Vulkan command, plus the extra arguments
-// that the allow-list declares.
+// One method per `manual` command of flatbuf/vkgen/allow.toml. Same meaning as the Vulkan command, plus the extra
+// arguments that the allow-list declares.
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -68,23 +71,24 @@ class Policy {
   virtual void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) = 0;
   // `timeline`: the virtio-gpu ring_idx (1..63) that the guest binds to this queue.
   virtual void vkGetDeviceQueue(Call&, VkDevice, uint32_t family, uint32_t index, VkQueue*, uint8_t timeline) = 0;
-  // `fence_slot`: feedback slot that gets `fence_value` (monotonic per slot) once this submission is complete; kNoFenceSlot: none.
-  // The slot is checked by the policy against its ring's RingLayout::feedback_slots().
+  // `fence_slot`: feedback slot that gets `fence_value` (monotonic per slot) once this submission is complete;
+  // kNoFenceSlot: none. The slot is checked by the policy against its ring's RingLayout::feedback_slots().
   virtual VkResult vkQueueSubmit(Call&, VkQueue, uint32_t count, const VkSubmitInfo*, uint32_t fence_slot,
                                  uint64_t fence_value) = 0;
   virtual VkResult vkQueueWaitIdle(Call&, VkQueue) = 0;
   virtual VkResult vkDeviceWaitIdle(Call&, VkDevice) = 0;
   // `resource_id`: the kMemory blob that backs a host-visible allocation; 0: device memory.
-  virtual VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,
-                                    uint32_t resource_id) = 0;
+  virtual VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*,
+                                    VkDeviceMemory*, uint32_t resource_id) = 0;
   virtual void vkFreeMemory(Call&, VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) = 0;
   // May chain VkExternalMemory*CreateInfo, so that the object can be bound to imported memory.
-  virtual VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*, VkBuffer*) = 0;
+  virtual VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*,
+                                  VkBuffer*) = 0;
   virtual VkResult vkCreateImage(Call&, VkDevice, const VkImageCreateInfo*, const VkAllocationCallbacks*, VkImage*) = 0;
 };
 
-// Straight to the driver; loads libvulkan.so.1 on first use. vkAllocateMemory refuses resource_id != 0 and vkQueueSubmit
-// refuses fence slots (VK_ERROR_FEATURE_NOT_PRESENT): those need somebody who owns blobs and rings.
+// Straight to the driver; loads libvulkan.so.1 on first use. vkAllocateMemory refuses resource_id != 0 and
+// vkQueueSubmit refuses fence slots (VK_ERROR_FEATURE_NOT_PRESENT): those need somebody who owns blobs and rings.
 class DriverPolicy : public Policy {
  public:
   PFN_vkGetInstanceProcAddr GetInstanceProcAddr() override;
@@ -93,7 +97,8 @@ class DriverPolicy : public Policy {
   VkResult vkEnumeratePhysicalDevices(Call&, VkInstance, uint32_t*, VkPhysicalDevice*) override;
   void vkGetPhysicalDeviceProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceProperties*) override;
   void vkGetPhysicalDeviceMemoryProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*) override;
-  VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*, VkDevice*) override;
+  VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*,
+                          VkDevice*) override;
   void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) override;
   void vkGetDeviceQueue(Call&, VkDevice, uint32_t, uint32_t, VkQueue*, uint8_t) override;
   VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t, uint64_t) override;
