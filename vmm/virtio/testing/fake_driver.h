@@ -99,8 +99,8 @@ class FakeDriver {
   // Puts `head` into the next slot and publishes it, whether or not such a chain exists.
   void Publish(uint16_t head);
   void SetAvailIdx(uint16_t idx);
-  // Buffer space: `bytes` of it, 16-byte aligned. It is free again at the first Chain() with no chain outstanding; until then
-  // RESOURCE_EXHAUSTED when it is used up.
+  // Buffer space: `bytes` of it, 16-byte aligned. It is free again at the first Chain() with no chain outstanding;
+  // until then RESOURCE_EXHAUSTED when it is used up.
   absl::StatusOr<memory::GuestAddress> Allocate(uint64_t bytes);
 
  private:
