@@ -10,7 +10,6 @@ import tomllib
 
 import emit_common
 import emit_exec
-import emit_fake
 import emit_fbs
 import emit_guest
 from commands import Cmd, StreamCmd
@@ -41,7 +40,6 @@ def generate(model, cmds, stream):
     files.update(emit_common.emit(model, cmds, stream, schema))
     files.update(emit_guest.emit(model, cmds, stream))
     files.update(emit_exec.emit(model, cmds, stream))
-    files.update(emit_fake.emit(model, cmds, stream))
     return files
 
 

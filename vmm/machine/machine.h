@@ -62,6 +62,9 @@ struct MachineOptions {
   // What the guest writes to its serial port. vCPU threads, one call at a time; may be called until the destructor
   // returns.
   std::function<void(absl::string_view)> serial;
+  // Called by Start when everything is built and every vCPU thread exists, before the first guest instruction: where a
+  // VM process installs its last system call filter. An error ends Start.
+  std::function<absl::Status()> confine;
   // CLOCK_MONOTONIC, ns, that first_instruction_ns counts from. 0: the call of Create.
   uint64_t start_time_ns = 0;
 };

@@ -1,0 +1,486 @@
+#include "vmm/machine/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "devices/gpu-front/device.h"
+#include "devices/serial/serial.h"
+#include "vmm/base/log.h"
+#include "vmm/base/mutex.h"
+#include "vmm/base/status_macros.h"
+#include "vmm/boot/direct_boot.h"
+#include "vmm/boot/elf.h"
+#include "vmm/boot/start_info.h"
+#include "vmm/kvm/system.h"
+#include "vmm/kvm/vm.h"
+#include "vmm/machine/bus.h"
+#include "vmm/machine/clock.h"
+#include "vmm/machine/ioapic.h"
+#include "vmm/machine/msi_notifier.h"
+#include "vmm/machine/platform_ports.h"
+#include "vmm/machine/queue_notifier.h"
+#include "vmm/machine/resident_raw.h"
+#include "vmm/machine/stats_raw.h"
+#include "vmm/machine/window.h"
+#include "vmm/pci/bus.h"
+#include "vmm/pci/host_bridge.h"
+#include "vmm/virtio/pci_transport.h"
+
+namespace sluice::machine {
+namespace {
+
+constexpr uint32_t kMaxVcpus = 64;
+// A vCPU thread that does not leave KVM_RUN for this long, kicked all the while, will never do so.
+constexpr absl::Duration kJoinPatience = absl::Seconds(30);
+constexpr absl::Duration kKickInterval = absl::Milliseconds(100);
+
+using memory::GuestRange;
+
+absl::Status CheckOptions(const MachineOptions& options) {
+  if (options.mem_mib < kMinRamMib || options.mem_mib > kMaxRamMib) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mem_mib is ", options.mem_mib, "; it may be ", kMinRamMib, "..", kMaxRamMib));
+  }
+  if (options.vcpus < 1 || options.vcpus > kMaxVcpus) {
+    return absl::InvalidArgumentError(absl::StrCat("vcpus is ", options.vcpus, "; it may be 1..", kMaxVcpus));
+  }
+  if (options.gpu.has_value()) {
+    const uint64_t window = options.gpu->window_bytes;
+    if (!IsPowerOfTwo(window) || window < kMiB || window > kMaxWindowBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gpu window is ", window, " bytes; it may be a power of two, 1 MiB..2 GiB"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+class MachineImpl final : public Machine, private pci::BarObserver {
+ public:
+  explicit MachineImpl(asio::io_context& loop, MachineOptions options)
+      : loop_(loop), options_(std::move(options)), alive_(std::make_shared<bool>(true)) {}
+  ~MachineImpl() override;
+
+  absl::Status Build();
+
+  absl::Status Start(std::function<void(const MachineEnd&)> on_end) override;
+  void Stop() override { End({.cause = EndCause::kStopped}); }
+  void OnFirstMark(std::function<void(uint64_t)> on_first_mark) override { on_first_mark_ = std::move(on_first_mark); }
+  absl::StatusOr<gpu_front::ScanoutImage> SnapshotScanout() override;
+  uint64_t ResidentRamBytes() const override;
+
+ private:
+  absl::Status BuildVm();
+  absl::Status BuildDevices();
+  absl::Status BuildGpu();
+  absl::Status BuildVcpus();
+
+  // vCPU threads.
+  void VcpuMain(kvm::Vcpu& vcpu);
+  // False: this vCPU is done.
+  bool Handle(const kvm::VcpuExit& exit);
+  void MarkFirst();
+  // The first cause stays. Any thread.
+  void End(MachineEnd end);
+  void KickAll();
+  // Ends and joins all vCPU threads.
+  void Join();
+  void FinishOnLoop();
+
+  // pci::BarObserver: vCPU threads, or the loop thread during set-up.
+  void BarMapped(const pci::PciDevice& device, uint8_t bar, GuestRange range) override;
+  void BarUnmapped(const pci::PciDevice& device, uint8_t bar, GuestRange range) override;
+
+  asio::io_context& loop_;
+  MachineOptions options_;
+  const std::shared_ptr<bool> alive_;  // posted tasks hold it weakly
+  VmStatsPage stats_;
+
+  memory::GuestMemory ram_;
+  std::optional<kvm::System> system_;
+  std::optional<kvm::Vm> vm_;
+  // Order of destruction, from below: vCPUs, then devices and what they notify, then the VM.
+  std::unique_ptr<KvmWindow> window_;
+  std::unique_ptr<MsiNotifier> notifier_;
+  std::unique_ptr<Ioapic> ioapic_;
+  std::unique_ptr<serial::Serial> serial_;
+  pci::HostBridge host_bridge_;
+  gpu_front::GpuFront* gpu_ = nullptr;  // owned by gpu_transport_
+  std::unique_ptr<virtio::PciTransport> gpu_transport_;
+  std::unique_ptr<QueueNotifier> gpu_notify_;
+  std::unique_ptr<pci::PciBus> pci_;
+  std::vector<std::unique_ptr<BusHandler>> handlers_;
+  Bus ports_;
+  Bus mmio_;
+  std::vector<std::unique_ptr<kvm::Vcpu>> vcpus_;
+  std::vector<std::thread> threads_;
+
+  // Keeps the loop running as long as a guest does.
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
+  std::function<void(const MachineEnd&)> on_end_;
+  std::function<void(uint64_t)> on_first_mark_;
+  std::atomic<bool> marked_{false};
+  std::atomic<bool> ending_{false};
+
+  Mutex mu_;
+  CondVar gate_;
+  CondVar thread_ended_;
+  bool go_ ABSL_GUARDED_BY(mu_) = false;
+  size_t running_threads_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<MachineEnd> end_ ABSL_GUARDED_BY(mu_);
+};
+
+absl::Status MachineImpl::Build() {
+  if (options_.start_time_ns == 0) options_.start_time_ns = MonotonicNanos();
+  SLUICE_RETURN_IF_ERROR(CheckOptions(options_));
+  SLUICE_ASSIGN_OR_RETURN(stats_, VmStatsPage::Create(std::move(options_.stats)));
+  SLUICE_RETURN_IF_ERROR(BuildVm());
+  SLUICE_RETURN_IF_ERROR(BuildDevices());
+  return BuildVcpus();
+}
+
+absl::Status MachineImpl::BuildVm() {
+  std::vector<memory::RegionConfig> regions(1);
+  regions[0] = {.start = kRamStart, .size = options_.mem_mib * kMiB, .name = "guest-ram"};
+  SLUICE_ASSIGN_OR_RETURN(ram_, memory::GuestMemory::Create(std::move(regions)));
+  SLUICE_ASSIGN_OR_RETURN(system_, kvm::System::FromFd(std::move(options_.kvm)));
+  SLUICE_RETURN_IF_ERROR(
+      system_->Require({kvm::Capability::kUserMemory, kvm::Capability::kSplitIrqchip, kvm::Capability::kSignalMsi,
+                        kvm::Capability::kIrqfd, kvm::Capability::kIoeventfd, kvm::Capability::kIoeventfdAnyLength,
+                        kvm::Capability::kIrqRouting, kvm::Capability::kImmediateExit}));
+  SLUICE_ASSIGN_OR_RETURN(vm_, kvm::Vm::Create(*system_));
+  // Intel processors need these pages; others ignore them.
+  SLUICE_RETURN_IF_ERROR(vm_->SetIdentityMapAddress(kIdentityMap));
+  SLUICE_RETURN_IF_ERROR(vm_->SetTssAddress(kTssPages));
+  // Local APICs in the kernel, the IOAPIC here: docs/decisions/0007-split-irqchip.md.
+  SLUICE_RETURN_IF_ERROR(vm_->CreateSplitIrqchip(kIoapicPins));
+  if (system_->Check(kvm::Capability::kExitOnEmulationFailure) > 0) {
+    // The exit then says which instruction it was.
+    SLUICE_RETURN_IF_ERROR(vm_->EnableCap(kvm::Capability::kExitOnEmulationFailure, {1}));
+  }
+  return vm_->AddGuestMemory(ram_).status();
+}
+
+absl::Status MachineImpl::BuildDevices() {
+  ioapic_ = std::make_unique<Ioapic>([this](const kvm::MsiMessage& message) { (void)vm_->SignalMsi(message); });
+  serial_ = std::make_unique<serial::Serial>(serial::Serial::Options{
+      .output =
+          [this](absl::Span<const uint8_t> bytes) {
+            if (options_.serial) options_.serial(std::string(bytes.begin(), bytes.end()));
+          },
+      .interrupt = [this](bool level) { ioapic_->SetLine(kSerialIrq, level); },
+  });
+  const auto window32 = GuestRange::Create(kBar32Start, kBar32Bytes);
+  const auto window64 = GuestRange::Create(kBar64Start, kBar64Bytes);
+  pci_ = std::make_unique<pci::PciBus>(pci::PciBus::Options{.ecam = kEcamStart, .windows = {*window32, *window64}});
+  SLUICE_RETURN_IF_ERROR(pci_->Add(kHostBridgeSlot, &host_bridge_));
+  if (options_.gpu.has_value()) SLUICE_RETURN_IF_ERROR(BuildGpu());
+  SLUICE_RETURN_IF_ERROR(pci_->AssignBars());
+  if (gpu_transport_ != nullptr) gpu_transport_->SetBarObserver(this);
+
+  auto add = [this](Bus& bus, uint64_t start, uint64_t size, absl::string_view name,
+                    std::unique_ptr<BusHandler> handler) {
+    handlers_.push_back(std::move(handler));
+    return bus.Add(start, size, name, handlers_.back().get());
+  };
+  SLUICE_RETURN_IF_ERROR(
+      add(ports_, kSerialPort, kSerialPorts, "serial", std::make_unique<SerialPorts>(serial_.get())));
+  SLUICE_RETURN_IF_ERROR(add(ports_, kPciConfigPort, kPciConfigPorts, "pci", std::make_unique<PciPorts>(pci_.get())));
+  SLUICE_RETURN_IF_ERROR(
+      add(ports_, kDebugExitPort, 1, "debug exit", std::make_unique<WritePort>([this](uint32_t code) {
+            End({.cause = EndCause::kGuestExit, .code = static_cast<int>(code & 0xff)});
+          })));
+  SLUICE_RETURN_IF_ERROR(
+      add(ports_, kMarkerPort, 4, "marker", std::make_unique<WritePort>([this](uint32_t) { MarkFirst(); })));
+  SLUICE_RETURN_IF_ERROR(mmio_.Add(kIoapic.value(), kIoapicBytes, "ioapic", ioapic_.get()));
+  SLUICE_RETURN_IF_ERROR(
+      add(mmio_, kEcamStart.value(), kEcamBytes, "ecam", std::make_unique<PciMmio>(pci_.get(), kEcamStart)));
+  SLUICE_RETURN_IF_ERROR(
+      add(mmio_, kBar32Start.value(), kBar32Bytes, "bars", std::make_unique<PciMmio>(pci_.get(), kBar32Start)));
+  return add(mmio_, kBar64Start.value(), kBar64Bytes, "64-bit bars",
+             std::make_unique<PciMmio>(pci_.get(), kBar64Start));
+}
+
+absl::Status MachineImpl::BuildGpu() {
+  window_ = std::make_unique<KvmWindow>(&*vm_, options_.gpu->window_bytes);
+  gpu_front::GpuFrontOptions front;
+  front.loop = &loop_;
+  front.window = window_.get();
+  front.channel = std::move(options_.gpu->channel);
+  front.identity = {.frontend = options_.name, .os = options_.gpu->os};
+  front.width = options_.gpu->width;
+  front.height = options_.gpu->height;
+  front.stats = stats_.get();
+  front.on_domain_state = [](gpu_front::DomainState, const absl::Status& why) {
+    if (!why.ok()) SLUICE_LOG(warn, "GPU Domain: {}", why.ToString());
+  };
+  SLUICE_ASSIGN_OR_RETURN(auto device, gpu_front::GpuFront::Create(std::move(front)));
+  gpu_ = device.get();
+  notifier_ =
+      std::make_unique<MsiNotifier>(&*vm_, static_cast<uint16_t>(device->queue_max_sizes().size() + 1), stats_.get());
+  SLUICE_ASSIGN_OR_RETURN(gpu_transport_,
+                          virtio::PciTransport::Create(std::move(device), {.name = "gpu-front",
+                                                                           .memory = ram_,
+                                                                           .notifier = notifier_.get(),
+                                                                           .post = [this](std::function<void()> task) {
+                                                                             asio::post(loop_, std::move(task));
+                                                                           }}));
+  SLUICE_ASSIGN_OR_RETURN(gpu_notify_, QueueNotifier::Create(loop_, &*vm_, gpu_transport_.get(), stats_.get()));
+  return pci_->Add(kGpuSlot, gpu_transport_.get());
+}
+
+absl::Status MachineImpl::BuildVcpus() {
+  absl::StatusOr<boot::LoadedElf> image = boot::LoadElf(options_.firmware, ram_);
+  if (!image.ok()) return Annotate(image.status(), "firmware image");
+  std::vector<uint8_t>().swap(options_.firmware);
+
+  boot::DirectBootOptions boot;
+  boot.entry = image->entry;
+  boot.cmdline = options_.cmdline;
+  boot.identity_ranges.push_back(*GuestRange::Create(kDeviceHoleStart, 4 * kGiB - kDeviceHoleStart.value()));
+  if (options_.gpu.has_value()) {
+    boot.identity_ranges.push_back(*GuestRange::Create(kBar64Start, std::max(options_.gpu->window_bytes, 2 * kMiB)));
+  }
+  boot.reserved_ranges.push_back(*GuestRange::Create(kEcamStart, kEcamBytes));
+  SLUICE_ASSIGN_OR_RETURN(const boot::VcpuState state, boot::PrepareDirectBoot(ram_, boot));
+
+  SLUICE_ASSIGN_OR_RETURN(const kvm::CpuidTable supported, system_->SupportedCpuid());
+  for (uint32_t id = 0; id < options_.vcpus; ++id) {
+    SLUICE_ASSIGN_OR_RETURN(auto vcpu, vm_->CreateVcpu(id));
+    SLUICE_RETURN_IF_ERROR(vcpu->SetCpuid(kvm::MakeVcpuCpuid(supported, {.vcpus = options_.vcpus}, id)));
+    if (id == 0) SLUICE_RETURN_IF_ERROR(boot::ApplyVcpuState(*vcpu, state));
+    vcpus_.push_back(std::move(vcpu));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MachineImpl::Start(std::function<void(const MachineEnd&)> on_end) {
+  if (!threads_.empty()) return absl::FailedPreconditionError("the machine was started before");
+  on_end_ = std::move(on_end);
+  work_.emplace(loop_.get_executor());
+  {
+    const MutexLock lock(&mu_);
+    running_threads_ = vcpus_.size();
+  }
+  for (const auto& vcpu : vcpus_) {
+    threads_.emplace_back([this, vcpu = vcpu.get()] {
+      {
+        const MutexLock lock(&mu_);
+        while (!go_) gate_.Wait(&mu_);
+      }
+      VcpuMain(*vcpu);
+    });
+  }
+  const absl::Status confined = options_.confine ? options_.confine() : absl::OkStatus();
+  if (!confined.ok()) End({.cause = EndCause::kHostError, .detail = confined.ToString()});
+  const MutexLock lock(&mu_);
+  go_ = true;
+  gate_.SignalAll();
+  return confined;
+}
+
+MachineImpl::~MachineImpl() {
+  Stop();
+  Join();
+  if (gpu_transport_ != nullptr) gpu_transport_->SetBarObserver(nullptr);
+}
+
+void MachineImpl::Join() {
+  const absl::Time deadline = absl::Now() + kJoinPatience;
+  {
+    const MutexLock lock(&mu_);
+    while (running_threads_ > 0) {
+      KickAll();
+      thread_ended_.WaitWithTimeout(&mu_, kKickInterval);
+      if (absl::Now() > deadline) {
+        SLUICE_LOG(critical, "{} vCPU threads do not end", running_threads_);
+        std::abort();
+      }
+    }
+  }
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void MachineImpl::KickAll() {
+  for (const auto& vcpu : vcpus_) vcpu->Kick();
+}
+
+void MachineImpl::End(MachineEnd end) {
+  {
+    const MutexLock lock(&mu_);
+    if (end_.has_value()) return;
+    end_ = std::move(end);
+  }
+  ending_.store(true, std::memory_order_release);
+  KickAll();
+}
+
+void MachineImpl::MarkFirst() {
+  if (marked_.exchange(true, std::memory_order_relaxed)) return;
+  const uint64_t elapsed = MonotonicNanos() - options_.start_time_ns;
+  stats_->first_instruction_ns.store(elapsed, std::memory_order_relaxed);
+  asio::post(loop_, [this, elapsed, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && on_first_mark_) on_first_mark_(elapsed);
+  });
+}
+
+void MachineImpl::VcpuMain(kvm::Vcpu& vcpu) {
+  while (!ending_.load(std::memory_order_acquire)) {
+    const absl::StatusOr<kvm::VcpuExit> exit = vcpu.Run();
+    if (!exit.ok()) {
+      // EFAULT: host memory behind a slot is gone or protected. Everything else is the host's fault.
+      const bool fault = absl::StrContains(exit.status().message(), "Bad address");
+      End({.cause = fault ? EndCause::kMemoryFault : EndCause::kHostError, .detail = exit.status().ToString()});
+      break;
+    }
+    if (!Handle(*exit)) break;
+  }
+  serial_->Flush();
+  bool last = false;
+  {
+    const MutexLock lock(&mu_);
+    last = --running_threads_ == 0;
+    if (last) {
+      // Under the lock: once the count is zero, the destructor may run as soon as it is released.
+      asio::post(loop_, [this, alive = std::weak_ptr<bool>(alive_)] {
+        if (!alive.expired()) FinishOnLoop();
+      });
+    }
+    thread_ended_.SignalAll();
+  }
+}
+
+bool MachineImpl::Handle(const kvm::VcpuExit& exit) {
+  namespace exits = kvm::exits;
+  auto count = [](std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); };
+  return std::visit(
+      kvm::Overloaded{
+          [&](const exits::IoOut& io) {
+            count(stats_->exits_io);
+            for (uint32_t i = 0; i < io.count; ++i)
+              ports_.Write(io.port, io.data.subspan(size_t{i} * io.size, io.size));
+            return true;
+          },
+          [&](const exits::IoIn& io) {
+            count(stats_->exits_io);
+            for (uint32_t i = 0; i < io.count; ++i) ports_.Read(io.port, io.data.subspan(size_t{i} * io.size, io.size));
+            return true;
+          },
+          [&](const exits::MmioWrite& write) {
+            count(stats_->exits_mmio);
+            if (ram_.Contains(write.address, 1)) {
+              End({.cause = EndCause::kMemoryFault, .detail = absl::StrCat("write at ", write.address.ToString())});
+              return false;
+            }
+            mmio_.Write(write.address.value(), write.data);
+            return true;
+          },
+          [&](const exits::MmioRead& read) {
+            count(stats_->exits_mmio);
+            if (ram_.Contains(read.address, 1)) {
+              End({.cause = EndCause::kMemoryFault, .detail = absl::StrCat("read at ", read.address.ToString())});
+              return false;
+            }
+            mmio_.Read(read.address.value(), read.data);
+            return true;
+          },
+          [&](const exits::Interrupted&) { return true; },
+          [&](const exits::Again&) { return true; },
+          [&](const exits::Hlt&) {
+            count(stats_->exits_hlt);
+            End({.cause = EndCause::kHalted});
+            return false;
+          },
+          [&](const exits::Shutdown&) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kTripleFault});
+            return false;
+          },
+          [&](const exits::SystemEvent& event) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kGuestReset, .detail = kvm::DescribeExit(event)});
+            return false;
+          },
+          [&](const exits::FailEntry& entry) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kFailEntry, .detail = kvm::DescribeExit(entry)});
+            return false;
+          },
+          [&](const exits::MemoryFault& fault) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kMemoryFault, .detail = kvm::DescribeExit(fault)});
+            return false;
+          },
+          [&](const exits::InternalError& error) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kInternalError, .detail = kvm::DescribeExit(error)});
+            return false;
+          },
+          // Nothing else was asked for; an exit that nobody can answer would come back for ever.
+          [&](const auto& other) {
+            count(stats_->exits_other);
+            End({.cause = EndCause::kHostError, .detail = absl::StrCat("unexpected exit: ", kvm::DescribeExit(other))});
+            return false;
+          },
+      },
+      exit);
+}
+
+void MachineImpl::FinishOnLoop() {
+  work_.reset();
+  // What the guest queued before its last instruction still counts: a picture flushed just before the exit is shown.
+  if (gpu_transport_ != nullptr) {
+    for (uint16_t queue = 0; queue < gpu_transport_->queue_count(); ++queue) gpu_transport_->NotifyFromLoop(queue);
+  }
+  MachineEnd end;
+  {
+    const MutexLock lock(&mu_);
+    if (!end_.has_value()) end_ = MachineEnd{.cause = EndCause::kHostError, .detail = "every vCPU left"};
+    end = *end_;
+  }
+  if (on_end_) on_end_(end);
+}
+
+absl::StatusOr<gpu_front::ScanoutImage> MachineImpl::SnapshotScanout() {
+  if (gpu_ == nullptr) return gpu_front::ScanoutImage();
+  return gpu_->SnapshotScanout(0);
+}
+
+uint64_t MachineImpl::ResidentRamBytes() const {
+  uint64_t bytes = 0;
+  for (const memory::Region& region : ram_.regions()) bytes += ResidentBytes(*region.mapping());
+  return bytes;
+}
+
+void MachineImpl::BarMapped(const pci::PciDevice&, uint8_t bar, GuestRange range) {
+  if (bar == virtio::kRegisterBar) gpu_notify_->SetBase(range.start());
+  if (bar == virtio::kSharedMemoryBar) {
+    const auto place = gpu_transport_->SharedMemory(gpu_front::kShmIdHostVisible);
+    if (place.has_value()) window_->SetBase(range.start().CheckedAdd(place->offset));
+  }
+}
+
+void MachineImpl::BarUnmapped(const pci::PciDevice&, uint8_t bar, GuestRange) {
+  if (bar == virtio::kRegisterBar) gpu_notify_->SetBase(std::nullopt);
+  if (bar == virtio::kSharedMemoryBar) window_->SetBase(std::nullopt);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(asio::io_context& loop, MachineOptions options) {
+  auto machine = std::make_unique<MachineImpl>(loop, std::move(options));
+  SLUICE_RETURN_IF_ERROR(machine->Build());
+  return machine;
+}
+
+}  // namespace sluice::machine
