@@ -14,6 +14,9 @@ constexpr uint16_t kVirtioVendor = 0x1af4, kVirtioGpuDevice = 0x1040 + 16;
 constexpr uint16_t kControlQueue = 0;
 constexpr uint64_t kPollNs = 4'000;
 
+// Of the one device there is; kept when it is opened again.
+uint8_t control_vector, config_vector;
+
 }  // namespace
 
 const char* GpuResultName(GpuResult result) {
@@ -44,7 +47,7 @@ const char* GpuResultName(GpuResult result) {
 
 bool Gpu::Open(const GpuOptions& options) {
   PciFunction function;
-  if (!FindPciFunction(kVirtioVendor, kVirtioGpuDevice, &function) || !pci_.Open(function)) return false;
+  if (!FindPciFunction(kVirtioVendor, kVirtioGpuDevice, &function) || !pci_.Open(function, options.reset_timeout_ns)) return false;
   timeout_ns_ = options.timeout_ns;
   features_ = pci_.Negotiate(options.features);
   if (features_ == 0) return false;
@@ -53,8 +56,10 @@ bool Gpu::Open(const GpuOptions& options) {
   if (size < 4) return false;
   control_ = new Virtqueue(size, features_);
   slots_ = new Slot[kMaxInFlight];
-  const uint8_t control_vector = AllocateVector();
-  const uint8_t config_vector = AllocateVector();
+  if (control_vector == 0) {
+    control_vector = AllocateVector();
+    config_vector = AllocateVector();
+  }
   interrupt_count_ = InterruptCount(control_vector);
   config_count_ = InterruptCount(config_vector);
   config_seen_ = *config_count_;

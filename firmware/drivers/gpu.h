@@ -49,7 +49,8 @@ struct GpuOptions {
   uint16_t queue_size = 64;
   uint64_t features = gpu::kFeatureVirgl | gpu::kFeatureEdid | gpu::kFeatureResourceBlob | gpu::kFeatureContextInit |
                       kVirtioFeatureIndirect | kVirtioFeatureEventIdx;
-  uint64_t timeout_ns = 30'000'000'000;  // until a command that is waited for counts as lost
+  uint64_t timeout_ns = 30'000'000'000;       // until a command that is waited for counts as lost
+  uint64_t reset_timeout_ns = 1'000'000'000;  // until a device that does not reset counts as none
 };
 
 class Gpu {

@@ -6,7 +6,7 @@
 namespace sluice::firmware {
 namespace {
 
-constexpr uint16_t kCommand = 0x04, kStatus = 0x06, kHeaderType = 0x0e, kBar0 = 0x10, kCapabilities = 0x34;
+constexpr uint16_t kCommand = 0x04, kStatus = 0x06, kBar0 = 0x10, kCapabilities = 0x34;
 constexpr uint16_t kCommandMemory = 1 << 1, kCommandBusMaster = 1 << 2, kCommandNoIntx = 1 << 10;
 constexpr uint16_t kStatusCapabilities = 1 << 4;
 constexpr uint8_t kMaxCapabilities = 48;  // (256 - 64) / 4

@@ -12,7 +12,6 @@ constexpr uint8_t kCapType = 3, kCapBar = 4, kCapId = 5, kCapOffset = 8, kCapLen
                   kCapLengthHigh = 20;
 constexpr uint8_t kTypeCommon = 1, kTypeNotify = 2, kTypeIsr = 3, kTypeDevice = 4, kTypeSharedMemory = 8;
 
-constexpr uint64_t kResetTimeoutNs = 1'000'000'000;
 constexpr uint64_t kResetPollNs = 200'000;
 
 uint16_t At(uint8_t capability, uint8_t field) {
@@ -21,7 +20,8 @@ uint16_t At(uint8_t capability, uint8_t field) {
 
 }  // namespace
 
-bool VirtioPci::Open(const PciFunction& function) {
+bool VirtioPci::Open(const PciFunction& function, uint64_t reset_timeout_ns) {
+  reset_timeout_ns_ = reset_timeout_ns;
   function_ = function;
   function.EnableMemoryAndBusMaster();
   for (uint8_t cap = function.FindCapability(kPciCapVendor); cap != 0;
@@ -53,7 +53,7 @@ bool VirtioPci::Open(const PciFunction& function) {
 
 bool VirtioPci::Reset() {
   Mmio<uint8_t>(common_ + kCommonStatus).Write(0);
-  const uint64_t deadline = NowNs() + kResetTimeoutNs;
+  const uint64_t deadline = NowNs() + reset_timeout_ns_;
   while (status() != 0) {
     if (NowNs() > deadline) return false;
     SleepNs(kResetPollNs);

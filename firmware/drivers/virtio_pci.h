@@ -55,8 +55,8 @@ struct SharedRegion {
 class VirtioPci {
  public:
   // Finds the structures, turns memory decoding, bus mastering and MSI-X on, and resets the device. False: not a modern
-  // virtio device, or it does not reset within a second.
-  bool Open(const PciFunction& function);
+  // virtio device, or it does not reset within `reset_timeout_ns`.
+  bool Open(const PciFunction& function, uint64_t reset_timeout_ns = 1'000'000'000);
 
   // Offers the device what both `wanted` and it have, plus VERSION_1. Returns that set; 0 if the device refuses it.
   uint64_t Negotiate(uint64_t wanted);
@@ -67,7 +67,7 @@ class VirtioPci {
   // Configuration changes signal `vector` (MSI-X table entry 0).
   void RouteConfig(uint8_t vector);
   void DriverOk();
-  // Waits (up to a second) until the device says that it is reset.
+  // Waits (up to the time given to Open) until the device says that it is reset.
   bool Reset();
   uint8_t status() const;
 
@@ -89,6 +89,7 @@ class VirtioPci {
   Msix msix_;
   uint64_t common_ = 0, isr_ = 0, config_ = 0, notify_ = 0;
   uint32_t notify_multiplier_ = 0;
+  uint64_t reset_timeout_ns_ = 0;
   static constexpr uint16_t kMaxQueues = 4;
   uint64_t notify_at_[kMaxQueues] = {};
 };

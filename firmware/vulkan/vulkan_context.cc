@@ -94,12 +94,14 @@ void VulkanContext::WaitTimeline(uint32_t timeline, uint64_t position, uint64_t 
     pending.ticket = 0;
   }
   if (pending.ticket == 0) pending = {Fence(timeline, position), position};
-  if (pending.ticket == 0) return;  // the device is dead; the runtime sees the context's status
-  const uint64_t now = NowNs();
   const uint64_t sleep_ns = timeout_ns < kLookAgainNs ? timeout_ns : kLookAgainNs;
-  if (gpu_->Wait(pending.ticket, now + sleep_ns)) {
+  if (gpu_->Wait(pending.ticket, NowNs() + sleep_ns)) {
     gpu_->Take(pending.ticket);
     pending.ticket = 0;
+  }
+  // A dead device says nothing to the ring; without this the runtime would wait for ever.
+  if (gpu_->dead()) {
+    ring_header()->status.store(static_cast<uint32_t>(wire::LostReason::kWorkerGone), std::memory_order_release);
   }
 }
 
@@ -124,8 +126,8 @@ void VulkanContext::FreeSharedMemory(const guest::SharedMemory& memory) {
   gpu_->Unref(memory.resource_id);
 }
 
-void VulkanContext::Yield() {
-  Pause();
-}
+void VulkanContext::Yield() { Pause(); }
+
+uint64_t VulkanContext::NowNs() { return firmware::NowNs(); }
 
 }  // namespace sluice::firmware

@@ -61,6 +61,7 @@ class VulkanContext final : public guest::Platform {
   bool AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) override;
   void FreeSharedMemory(const guest::SharedMemory& memory) override;
   void Yield() override;
+  uint64_t NowNs() override;
 
  private:
   bool FailWith(const char* what, GpuResult result);

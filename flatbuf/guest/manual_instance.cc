@@ -97,6 +97,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateInstance(const VkInstanceCreateInfo* pCreateInfo, const VkAllocationCallbacks*,
                                                 VkInstance* pInstance) {
   if (CurrentChannel() == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  if (pCreateInfo->enabledLayerCount != 0) return VK_ERROR_LAYER_NOT_PRESENT;
+  if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   const uint64_t id = channel.ids().New();
@@ -209,11 +211,14 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDe
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, const VkDeviceCreateInfo* pCreateInfo,
                                               const VkAllocationCallbacks*, VkDevice* pDevice) {
+  if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  VkDeviceCreateInfo info = *pCreateInfo;
+  info.enabledLayerCount = 0;  // device layers are deprecated and ignored
   ChannelLock lock;
   GuestChannel& channel = lock.channel();
   const uint64_t id = channel.ids().New();
   if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  const auto* reply = Call_vkCreateDevice(channel, physicalDevice, pCreateInfo, id);
+  const auto* reply = Call_vkCreateDevice(channel, physicalDevice, &info, id);
   const VkResult result = reply == nullptr ? VK_ERROR_DEVICE_LOST : static_cast<VkResult>(reply->result());
   if (result < 0) {
     channel.ids().Free(id);

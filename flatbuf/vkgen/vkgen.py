@@ -10,6 +10,7 @@ import tomllib
 
 import emit_common
 import emit_exec
+import emit_fake
 import emit_fbs
 import emit_guest
 from commands import Cmd, StreamCmd
@@ -40,6 +41,7 @@ def generate(model, cmds, stream):
     files.update(emit_common.emit(model, cmds, stream, schema))
     files.update(emit_guest.emit(model, cmds, stream))
     files.update(emit_exec.emit(model, cmds, stream))
+    files.update(emit_fake.emit(model, cmds, stream))
     return files
 
 
