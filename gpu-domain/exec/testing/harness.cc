@@ -149,7 +149,7 @@ absl::Status Harness::Consume() {
     if ((header.flags & wire::kFrameMore) == 0) {
       const size_t size = message_bytes_;
       message_bytes_ = 0;
-      if (keep) messages.emplace_back(header.opcode, std::vector<uint8_t>(at, at + size));
+      if (keep) messages.push_back({header.opcode, header.flags, std::vector<uint8_t>(at, at + size)});
       if (absl::Status s = context_->Execute(header, absl::MakeConstSpan(at, size), this); !s.ok()) return s;
     }
     consumer_.Pop();
@@ -165,7 +165,6 @@ absl::Status Harness::ExecuteRaw(uint16_t opcode, uint16_t flags, absl::Span<con
 }
 
 absl::Status Harness::Reply(uint16_t opcode, uint64_t sequence, absl::Span<const uint8_t> payload) {
-  if (keep) replies.emplace_back(opcode, std::vector<uint8_t>(payload.begin(), payload.end()));
   const uint64_t most = wire::RingLayout{ring_.size()}.max_frame_payload(ring_.size() / 4);
   do {
     const uint64_t part = std::min<uint64_t>(payload.size(), most);

@@ -62,8 +62,13 @@ class Harness final : public guest::Platform, public ReplySink {
   absl::Status ExecuteRaw(uint16_t opcode, uint16_t flags, absl::Span<const uint8_t> payload);
   // Ends the context; all driver objects are gone afterwards.
   void DestroyContext() { context_.reset(); }
-  // Messages executed, in order; and the replies, for those who want to look (kept when `keep` is set).
-  std::vector<std::pair<uint16_t, std::vector<uint8_t>>> messages, replies;
+  // Messages executed, in order (when `keep` is set).
+  struct Message {
+    uint16_t opcode;
+    uint16_t flags;
+    std::vector<uint8_t> payload;
+  };
+  std::vector<Message> messages;
   bool keep = false;
   int doorbells = 0;
   // Whether this machine has a Vulkan driver at all.
