@@ -236,6 +236,17 @@ TEST_P(InNamespaces, EmptyRootHidesTheFileSystemFromEveryThread) {
   EXPECT_THAT(outcome.said, HasSubstr("up stays\n"));
 }
 
+TEST_P(InNamespaces, TheEmptyRootCanBeEnteredAtOnce) {
+  const Outcome outcome = RunChild(Confined("root-now"));
+  EXPECT_EQ(outcome.exit.code, 0) << outcome.errors;
+  if (geteuid() != 0 && !(GetParam() && ProbeNamespaces().user)) GTEST_SKIP() << "neither root nor user namespaces";
+  EXPECT_THAT(outcome.said, ::testing::AnyOf(HasSubstr("empty tmpfs\n"), HasSubstr("empty chroot\n")));
+  EXPECT_THAT(outcome.said, HasSubstr("seen nothing\n"));
+  if (geteuid() == 0) {
+    EXPECT_THAT(outcome.said, Not(HasSubstr("uid 0\n"))) << "privileges are dropped without /proc too";
+  }
+}
+
 TEST_P(InNamespaces, AForbiddenCallKillsTheProcess) {
   const Outcome outcome = RunChild(Confined("seccomp-forbidden"));
   EXPECT_EQ(outcome.exit.signal, SIGSYS) << outcome.errors;

@@ -26,6 +26,21 @@ namespace {
 
 constexpr unsigned kNobody = 65534;
 
+// Only in a mount namespace of our own, with private propagation. One inode: the root itself. pivot_root(".", ".")
+// stacks the old root on the new one, where it is unmounted. System calls only: also runs in the helper.
+bool PivotToEmpty() {
+  constexpr unsigned long kMountFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  return syscall(SYS_mount, "sluice-empty", "/proc", "tmpfs", kMountFlags, "size=4k,nr_inodes=1,mode=0555") == 0 &&
+         syscall(SYS_chdir, "/proc") == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
+         syscall(SYS_umount2, ".", MNT_DETACH) == 0 && syscall(SYS_chdir, "/") == 0 &&
+         syscall(SYS_mount, "sluice-empty", "/", nullptr, MS_REMOUNT | MS_RDONLY | kMountFlags, nullptr) == 0;
+}
+
+// A mount namespace of our own, whatever Spawn obtained: a pivot in the host's would be a disaster.
+bool OwnMounts() {
+  return unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
 // Runs in the helper: a process that shares the root directory (CLONE_FS) with the one to confine. System calls only.
 [[noreturn]] void RunRootHelper(int socket, bool may_mount) {
   syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -35,14 +50,7 @@ constexpr unsigned kNobody = 65534;
   if (syscall(SYS_read, 3, &byte, 1) != 1) syscall(SYS_exit_group, 0);
 
   EmptyRoot::Kind kind = EmptyRoot::Kind::kUnchanged;
-  // Only in a mount namespace of our own (Prepare made it). One inode: the root itself. pivot_root(".", ".") stacks the
-  // old root on the new one, where it is unmounted.
-  constexpr unsigned long kMountFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (may_mount &&
-      syscall(SYS_mount, "sluice-empty", "/proc", "tmpfs", kMountFlags, "size=4k,nr_inodes=1,mode=0555") == 0 &&
-      syscall(SYS_chdir, "/proc") == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
-      syscall(SYS_umount2, ".", MNT_DETACH) == 0 && syscall(SYS_chdir, "/") == 0 &&
-      syscall(SYS_mount, "sluice-empty", "/", nullptr, MS_REMOUNT | MS_RDONLY | kMountFlags, nullptr) == 0) {
+  if (may_mount && PivotToEmpty()) {
     kind = EmptyRoot::Kind::kPivoted;
   } else if (syscall(SYS_chroot, "/proc/self/fdinfo") == 0 && syscall(SYS_chdir, "/") == 0) {
     kind = EmptyRoot::Kind::kChrooted;  // this process's own directory: gone once it exits, below
@@ -55,7 +63,7 @@ constexpr unsigned kNobody = 65534;
 
 // The id to become: in a user namespace made by Spawn the spare one, for root outside any namespace "nobody", else
 // none.
-std::optional<unsigned> UnprivilegedId() {
+std::optional<unsigned> ReadUnprivilegedId() {
   std::FILE* file = std::fopen("/proc/self/uid_map", "re");
   if (file == nullptr) return std::nullopt;
   std::optional<unsigned> id;
@@ -67,6 +75,15 @@ std::optional<unsigned> UnprivilegedId() {
   std::fclose(file);
   if (geteuid() != 0) return std::nullopt;
   return id;
+}
+
+// The same, kept from before the file system went. Single-threaded by contract.
+std::optional<std::optional<unsigned>> remembered_id;
+void RememberUnprivilegedId() {
+  remembered_id = ReadUnprivilegedId();
+}
+std::optional<unsigned> UnprivilegedId() {
+  return remembered_id.has_value() ? *remembered_id : ReadUnprivilegedId();
 }
 
 }  // namespace
@@ -107,9 +124,16 @@ void EmptyRoot::Abandon() {
   helper_ = -1;
 }
 
+absl::StatusOr<EmptyRoot::Kind> EmptyRoot::EnterNow() {
+  // /proc is about to go, and DropPrivileges() wants to know its id map.
+  RememberUnprivilegedId();
+  if (OwnMounts() && PivotToEmpty()) return Kind::kPivoted;
+  SLUICE_ASSIGN_OR_RETURN(EmptyRoot root, Prepare());
+  return root.Enter();
+}
+
 absl::StatusOr<EmptyRoot> EmptyRoot::Prepare() {
-  // A mount namespace of our own, whatever Spawn obtained: a pivot in the host's would be a disaster.
-  const bool may_mount = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  const bool may_mount = OwnMounts();
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return ErrnoToStatus(errno, "socketpair");
   EmptyRoot root;

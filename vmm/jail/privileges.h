@@ -37,6 +37,9 @@ class EmptyRoot {
   EmptyRoot& operator=(EmptyRoot&& other) noexcept;
   ~EmptyRoot();  // without Enter(): ends the helper, changes nothing
 
+  // Both steps at once, without a helper where mounting is permitted: for a process that needs no path any more. Call
+  // while single-threaded and before DropPrivileges().
+  static absl::StatusOr<Kind> EnterNow();
   // Call while single-threaded and before DropPrivileges(). Never fails for lack of permission: Enter() then reports
   // kUnchanged.
   static absl::StatusOr<EmptyRoot> Prepare();

@@ -7,7 +7,7 @@
 //   mmio.Add(kIoapic.value(), kIoapicBytes, "ioapic", &ioapic);
 //   ioapic.SetLine(4, true);
 //
-// A kernel irqchip with PIC and IOAPIC would cost a VM about 20 ms of its start (docs/decisions/0007-split-irqchip.md).
+// A kernel irqchip with PIC and IOAPIC would cost a VM about 10 ms of its start (docs/decisions/0007-split-irqchip.md).
 // Lines are edge-triggered here (ISA): a level-triggered entry delivers once per assertion and is never re-delivered at
 // end of interrupt. PCI devices use MSI-X and do not pass here.
 #ifndef SLUICE_VMM_MACHINE_IOAPIC_H_

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
@@ -233,14 +233,13 @@ absl::StatusOr<std::unique_ptr<Machine>> VmProcess::Build() {
 }
 
 absl::Status VmProcess::Run() {
-  SLUICE_ASSIGN_OR_RETURN(jail::EmptyRoot root, jail::EmptyRoot::Prepare());
+  tzset();  // the logger's time zone, while there is a file system
+  SLUICE_ASSIGN_OR_RETURN(const jail::EmptyRoot::Kind root, jail::EmptyRoot::EnterNow());
   SLUICE_RETURN_IF_ERROR(jail::DropPrivileges());
   SLUICE_RETURN_IF_ERROR(
       VmSeccompPolicy(getpid()).Install(jail::SeccompPhase::kInit, jail::SeccompModeFromEnvironment()));
-  SLUICE_LOG(debug, "jail: privileges dropped");  // also makes the logger load the time zone while there is one
+  SLUICE_LOG(debug, "jail: privileges dropped, root directory: {}", jail::EmptyRoot::KindName(root));
   SLUICE_ASSIGN_OR_RETURN(machine_, Build());
-  SLUICE_ASSIGN_OR_RETURN(const jail::EmptyRoot::Kind kind, root.Enter());
-  SLUICE_LOG(debug, "root directory: {}", jail::EmptyRoot::KindName(kind));
 
   asio::error_code error;
   control_.assign(kControlFd, error);
