@@ -11,6 +11,11 @@ namespace {
 
 class SerialTest : public ::testing::Test {
  protected:
+  // Before serial_: its destructor flushes into them.
+  std::string out_;
+  int batches_ = 0;
+  bool level_ = false;
+  int edges_ = 0;
   Serial serial_{{.output =
                       [this](absl::Span<const uint8_t> bytes) {
                         EXPECT_GE(bytes.size(), 1u);
@@ -35,10 +40,6 @@ class SerialTest : public ::testing::Test {
   void EnableFifos(uint8_t trigger_bits = 0) {
     serial_.Write(kFcr, static_cast<uint8_t>(kFcrEnable | (trigger_bits << 6)));
   }
-  std::string out_;
-  int batches_ = 0;
-  bool level_ = false;
-  int edges_ = 0;
 };
 
 TEST_F(SerialTest, AfterResetTheRegistersHoldTheDataSheetsValues) {
