@@ -88,7 +88,8 @@ inline constexpr size_t kInputLimit = 4096;
 inline constexpr size_t kFifoBytes = 16;
 
 // Thread-safe: `mu_` covers all registers and buffers. Both callbacks run with it held, on the thread whose access
-// caused them; they must not call back.
+// caused them; they must not call back. The destructor hands over what is left: what the sink refers to outlives the
+// Serial.
 class Serial {
  public:
   struct Options {

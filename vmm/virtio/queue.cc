@@ -40,7 +40,7 @@ absl::StatusOr<Queue> Queue::Create(memory::GuestMemory memory, const QueueLayou
   return Queue(std::move(memory), layout, NextQueueId());
 }
 
-absl::Status Queue::Fail(absl::Status status) {
+absl::Status Queue::Fail(const absl::Status& status) {
   if (status_.ok()) status_ = Annotate(status, "virtqueue");
   return status_;
 }

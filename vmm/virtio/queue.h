@@ -81,7 +81,7 @@ class Queue {
   Queue(memory::GuestMemory memory, const QueueLayout& layout, uint64_t id)
       : memory_(std::move(memory)), layout_(layout), id_(id) {}
   // Breaks the queue for good.
-  absl::Status Fail(absl::Status status);
+  absl::Status Fail(const absl::Status& status);
   absl::Status Walk(DescriptorChain& chain) const;
   absl::Status WalkIndirect(const VirtqDesc& table, uint32_t budget, DescriptorChain& chain) const;
   absl::Status Append(const VirtqDesc& descriptor, DescriptorChain& chain) const;

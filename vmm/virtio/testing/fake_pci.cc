@@ -165,7 +165,8 @@ absl::Status FakePciDriver::Start(uint64_t features, const memory::GuestMemory& 
   EnableMsix(static_cast<uint16_t>(sizes.size() + 1));
   WriteCommon(kCommonConfigMsixVector, 2, 0);
   queues_.clear();
-  for (uint16_t i = 0; i < sizes.size(); ++i) {
+  if (sizes.size() > kMaxQueues) return absl::InvalidArgumentError("more queues than a transport has");
+  for (size_t i = 0; i < sizes.size(); ++i) {
     const uint64_t at = base.value() + (uint64_t{i} << 21);
     SLUICE_ASSIGN_OR_RETURN(FakeDriver queue,
                             FakeDriver::Create(ram, {.size = sizes[i],
@@ -178,7 +179,7 @@ absl::Status FakePciDriver::Start(uint64_t features, const memory::GuestMemory& 
       return absl::InternalError(absl::StrCat("queue ", i, " is smaller than ", sizes[i]));
     }
     WriteCommon(kCommonQueueSize, 2, sizes[i]);
-    WriteCommon(kCommonQueueMsixVector, 2, i + 1u);
+    WriteCommon(kCommonQueueMsixVector, 2, i + 1);
     WriteCommon(kCommonQueueDesc, 8, queue.layout().descriptors.value());
     WriteCommon(kCommonQueueDriver, 8, queue.layout().driver_area.value());
     WriteCommon(kCommonQueueDevice, 8, queue.layout().device_area.value());
