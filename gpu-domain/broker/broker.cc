@@ -41,12 +41,21 @@ absl::StatusOr<pid_t> Broker::Attach(uint32_t id, const WorkerSpec& spec, Worker
 void Broker::End(uint32_t id, Worker& worker) {
   if (worker.ending) return;
   worker.ending = true;
+  AskToEnd(id, worker, kGraceSeconds * 1000 / kAskAgainMs);
+}
+
+void Broker::AskToEnd(uint32_t id, Worker& worker, int asks_left) {
+  if (asks_left == 0) {
+    worker.process.Kill();
+    return;
+  }
+  // Again and again: the first process of a PID namespace does not see signals that it has no handler for yet.
   (void)worker.process.Signal(SIGTERM);  // it may be gone already: then its exit is on the way
-  worker.grace.expires_after(std::chrono::seconds(kGraceSeconds));
-  worker.grace.async_wait([this, id](const asio::error_code& error) {
+  worker.grace.expires_after(std::chrono::milliseconds(kAskAgainMs));
+  worker.grace.async_wait([this, id, asks_left](const asio::error_code& error) {
     const auto it = workers_.find(id);
     // Ids may be used again: only one that is ending is meant.
-    if (!error && it != workers_.end() && it->second->ending) it->second->process.Kill();
+    if (!error && it != workers_.end() && it->second->ending) AskToEnd(id, *it->second, asks_left - 1);
   });
 }
 

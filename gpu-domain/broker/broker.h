@@ -32,6 +32,7 @@ class Broker {
   using ExitFn = std::function<void(uint32_t id, const jail::ExitStatus& status)>;
   // How long a worker that was asked to end may take before it is killed.
   static constexpr int kGraceSeconds = 3;
+  static constexpr int kAskAgainMs = 50;
 
   // `on_exit` is called once per worker, from the loop.
   Broker(asio::io_context& loop, DomainSpec domain, ExitFn on_exit);
@@ -58,6 +59,7 @@ class Broker {
     bool ending = false;
   };
   void End(uint32_t id, Worker& worker);
+  void AskToEnd(uint32_t id, Worker& worker, int asks_left);
   void OnExited(uint32_t id);
   void FinishStop();
 

@@ -1,12 +1,18 @@
 #include "gpu-domain/trace/dump.h"
 
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "flatbuf/schema_hash.h"
+#include "flatbuf/vk/opcodes.h"
 #include "flatbuf/wire.h"
 #include "gpu-domain/trace/capture.h"
+#include "gpu-domain/trace/frame_text.h"
 #include "gpu-domain/trace/json.h"
 #include "vmm/base/status_macros.h"
 
@@ -15,6 +21,8 @@ namespace {
 
 // Bytes of a body that is not decoded: enough to tell two apart.
 constexpr size_t kHexBytes = 64;
+// Names of a recording's commands that are printed; the body has all of them as numbers.
+constexpr size_t kStreamNames = 10'000;
 
 const char* KindName(uint32_t kind) {
   switch (static_cast<CaptureKind>(kind)) {
@@ -53,7 +61,28 @@ absl::string_view Text(absl::Span<const uint8_t> bytes, std::string& storage) {
   return storage;
 }
 
-std::string Fields(const CaptureEntry& entry) {
+std::string FrameFields(const CaptureEntry& entry, FrameText& frames) {
+  wire::FrameHeader header{};
+  if (entry.payload.size() < sizeof(header)) return ", \"invalid\": true";
+  std::memcpy(&header, entry.payload.data(), sizeof(header));
+  const absl::Span<const uint8_t> body = absl::MakeConstSpan(entry.payload).subspan(sizeof(header));
+  const bool reply = static_cast<CaptureKind>(entry.record.kind) == CaptureKind::kReply;
+  std::string out = absl::StrCat(", \"ring\": ", entry.record.ring, ", \"sequence\": ", header.sequence,
+                                 ", \"command\": ", JsonString(FrameText::Name(header.opcode)));
+  if (!reply) absl::StrAppend(&out, ", \"wants_reply\": ", (header.flags & wire::kFrameReply) != 0 ? "true" : "false");
+  absl::StrAppend(&out, ", \"bytes\": ", body.size());
+  // Which table it is follows from the record, not from what the header claims.
+  header.flags = reply ? wire::kFrameReply : 0;
+  const std::optional<std::string> text = frames.Body(header, body);
+  if (!text.has_value()) return absl::StrCat(out, ", \"invalid\": true, \"hex\": ", JsonHex(body, kHexBytes));
+  const std::vector<std::string> commands = header.opcode == static_cast<uint16_t>(vk::Opcode::kCommandStream) && !reply
+                                                ? FrameText::StreamCommands(body, kStreamNames)
+                                                : std::vector<std::string>();
+  if (!commands.empty()) absl::StrAppend(&out, ", \"commands\": [\"", absl::StrJoin(commands, "\", \""), "\"]");
+  return absl::StrCat(out, ", \"body\": ", *text);
+}
+
+std::string Fields(const CaptureEntry& entry, FrameText& frames) {
   const absl::Span<const uint8_t> payload = entry.payload;
   std::string text;
   switch (static_cast<CaptureKind>(entry.record.kind)) {
@@ -73,15 +102,8 @@ std::string Fields(const CaptureEntry& entry) {
                           "\", \"index\": ", wire::BlobIdIndex(blob.blob_id), ", \"size\": ", blob.size);
     }
     case CaptureKind::kRequest:
-    case CaptureKind::kReply: {
-      wire::FrameHeader header{};
-      if (payload.size() < sizeof(header)) return ", \"invalid\": true";
-      std::memcpy(&header, payload.data(), sizeof(header));
-      const absl::Span<const uint8_t> body = payload.subspan(sizeof(header));
-      return absl::StrCat(", \"ring\": ", entry.record.ring, ", \"sequence\": ", header.sequence,
-                          ", \"opcode\": ", header.opcode, ", \"flags\": ", header.flags, ", \"bytes\": ", body.size(),
-                          ", \"hex\": ", JsonHex(body, kHexBytes));
-    }
+    case CaptureKind::kReply:
+      return FrameFields(entry, frames);
     case CaptureKind::kLost: {
       LostRecord lost{};
       if (payload.size() < sizeof(lost)) return ", \"invalid\": true";
@@ -97,6 +119,7 @@ std::string Fields(const CaptureEntry& entry) {
 
 absl::Status DumpTrace(const std::string& path, std::ostream& out) {
   SLUICE_ASSIGN_OR_RETURN(CaptureReader reader, CaptureReader::Open(path));
+  SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<FrameText> frames, FrameText::Create());
   const CaptureHeader& header = reader.header();
   if (header.schema_hash != wire::kSchemaHash) {
     return absl::FailedPreconditionError(
@@ -114,7 +137,7 @@ absl::Status DumpTrace(const std::string& path, std::ostream& out) {
     const uint64_t since = entry->record.time_ns >= start_ns ? entry->record.time_ns - start_ns : 0;
     out << (first ? "" : ",\n")
         << absl::StrCat("{\"time_us\": ", since / 1000, ", \"context\": ", entry->record.context, ", \"kind\": \"",
-                        KindName(entry->record.kind), "\"", Fields(*entry), "}");
+                        KindName(entry->record.kind), "\"", Fields(*entry, *frames), "}");
     first = false;
     if (!out.good()) return absl::UnavailableError("trace dump: output cannot be written");
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -76,6 +77,9 @@ int Main() {
   const int level = std::min(std::max(absl::GetFlag(FLAGS_log_level), 0), 3);
   InitLogging(absl::StrCat("worker ", options.name), static_cast<LogLevel>(level));
   const bool jailed = absl::GetFlag(FLAGS_jail);
+  // Until Run() takes over, there is nothing to be put in order. The handler is what makes SIGTERM reach the first
+  // process of a PID namespace at all.
+  std::signal(SIGTERM, [](int) { _exit(kExitOk); });
 
   UniqueFd channel = TakeFd(kChannelFd);
   if (!channel.valid()) return Fail(kExitUsage, absl::InvalidArgumentError("descriptor 3 is no channel"));

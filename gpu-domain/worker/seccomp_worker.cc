@@ -32,6 +32,9 @@ jail::SeccompPolicy WorkerSeccompPolicy(pid_t pid) {
     policy.AllowIf("fcntl", {ArgEquals32(1, command)});
   }
 
+  // LLVM's streams ask where in a file they are, even of standard output.
+  policy.Allow({"lseek"});
+
   // Blobs: sealed memfds. No path can be named.
   policy.Allow({"memfd_create", "ftruncate", "fstat"});
 
@@ -59,7 +62,7 @@ jail::SeccompPolicy WorkerSeccompPolicy(pid_t pid) {
 
   // Loading: the Vulkan loader looks for drivers in many places, drivers look for devices, the dynamic linker maps
   // them; drivers of displays try to reach a window system (it is not there). wait4: the helper of the empty root.
-  policy.AllowInit({"pread64",  "lseek",   "getdents64",  "statx",       "statfs",   "fstatfs",        "getcwd",
+  policy.AllowInit({"pread64",  "getdents64",  "statx",       "statfs",   "fstatfs",        "getcwd",
                     "uname",    "getuid",  "geteuid",     "getgid",      "getegid",  "timerfd_create", "pipe2",
                     "wait4",    "getppid", "arch_prctl",  "socket",      "connect",  "getsockopt",     "setsockopt",
                     "recvfrom", "sendto",  "getpeername", "getsockname", "shutdown", "flock",          "mlock",

@@ -187,13 +187,19 @@ void GuestPlatform::RingDoorbell() {
   SignalEventFd(doorbell_.get());
 }
 
+void GuestPlatform::Await(uint64_t fence_id, absl::Duration timeout) {
+  const absl::Status status = frontend_->WaitFence(context_, fence_id, timeout);
+  // As the device does when its worker is gone.
+  if (absl::IsUnavailable(status)) header().status.store(static_cast<uint32_t>(wire::LostReason::kWorkerGone));
+}
+
 void GuestPlatform::WaitForPosition(uint64_t position) {
-  (void)frontend_->WaitFence(context_, frontend_->Fence(context_, 0, position, 0), absl::Seconds(1));
+  Await(frontend_->Fence(context_, 0, position, 0), absl::Seconds(1));
 }
 
 void GuestPlatform::WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) {
   const absl::Duration most = std::min(absl::Nanoseconds(static_cast<int64_t>(timeout_ns >> 1)), absl::Seconds(1));
-  (void)frontend_->WaitFence(context_, frontend_->Fence(context_, 0, position, static_cast<uint8_t>(timeline)), most);
+  Await(frontend_->Fence(context_, 0, position, static_cast<uint8_t>(timeline)), most);
 }
 
 bool GuestPlatform::AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) {

@@ -117,6 +117,7 @@ class GuestPlatform final : public guest::Platform {
 
  private:
   GuestPlatform(FakeFrontend* frontend, uint32_t context) : frontend_(frontend), context_(context) {}
+  void Await(uint64_t fence_id, absl::Duration timeout);
   FakeFrontend* const frontend_;
   const uint32_t context_;
   FrontendBlob ring_;
