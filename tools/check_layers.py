@@ -13,7 +13,7 @@ ALLOWED = {
     "vmm/jail": BASE,
     "vmm/memory": BASE,
     "vmm/kvm": BASE | {"vmm/memory"},
-    "vmm/boot": BASE | {"vmm/memory"},
+    "vmm/boot": BASE | {"vmm/memory", "vmm/kvm"},
     "vmm/pci": BASE | {"vmm/memory"},
     "vmm/virtio": BASE | {"vmm/memory", "vmm/pci"},
     "flatbuf": BASE,
