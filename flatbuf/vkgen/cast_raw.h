@@ -4,6 +4,7 @@
 #ifndef SLUICE_FLATBUF_VKGEN_CAST_RAW_H_
 #define SLUICE_FLATBUF_VKGEN_CAST_RAW_H_
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,6 +24,11 @@ inline uint64_t HandleValue(Handle handle) {
   static_assert(std::is_pointer_v<Handle> && sizeof(Handle) == 8);
   // SAFETY: pointer to integer of the same size.
   return reinterpret_cast<uintptr_t>(handle);
+}
+
+inline bool IsAligned(const void* pointer, size_t alignment) {
+  // SAFETY: only the low bits are looked at.
+  return reinterpret_cast<uintptr_t>(pointer) % alignment == 0;
 }
 
 // Views `from` as an array of `To`, which has the same layout (layout_asserts.cc checks every pair).

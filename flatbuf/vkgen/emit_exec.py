@@ -130,7 +130,7 @@ def decode_h(model):
          "// Check: values of a structure used in place. Fix: the same, and replaces ids by driver handles (in a private copy).",
          "// Decode: builds the C structure in the arena. All return false after Decoder::Bad."]
     for e in model_enums(model):
-        o.append(f"bool Valid({e} v);")
+        o += ["template <>", f"bool ValidEnum<{e}>(int32_t v);"]
     for name in model.plains:
         kind = model.struct_kind(name)
         if kind == "plain" and model.needs_check(name):
@@ -183,10 +183,12 @@ def emit_check(model, name, var, arrow, optional_of):
         elif m.type in model.r.structs:
             if model.needs_check(m.type):
                 o.append(f"  if (!Check(d, {at})) return false;")
-        elif model.r.is_flags(m.type) or model.r.is_bits(m.type):
+        elif model.r.is_flags(m.type):
             o.append(f"  if (!({value_check(model, m.type, at, optional)})) return d.Bad({what});")
+        elif model.r.is_bits(m.type):
+            o.append(f"  if (!({value_check(model, m.type, f'RawBits({at})', optional)})) return d.Bad({what});")
         elif m.type in model.r.enums:
-            o.append(f"  if (!Valid({at})) return d.Bad({what});")
+            o.append(f"  if (!ValidEnum<{m.type}>(RawEnum({at}))) return d.Bad({what});")
     return o
 
 
@@ -194,7 +196,7 @@ def decode_cc(model):
     o = [HEADER, '#include "flatbuf/vk/exec_decode.h"', "", '#include "flatbuf/vk/exec_types.h"',
          '#include "flatbuf/vkgen/semantics.h"', '#include "gpu-domain/exec/checks.h"', "", "namespace sluice::exec {", ""]
     for e in model_enums(model):
-        o.append(f"bool Valid({e} v) {{ return {value_check(model, e, 'v', False)}; }}")
+        o += ["template <>", f"bool ValidEnum<{e}>(int32_t v) {{ return {value_check(model, e, 'v', False)}; }}"]
     o.append("")
     for name in model.plains:
         kind = model.struct_kind(name)
@@ -269,11 +271,12 @@ def decode_fields(model, owner, fields, src, dst, ret="return false", bad="retur
         elif k == "scalar":
             values.append(f"  {to} = {get};")
         elif k in ("enum", "flags", "bits"):
-            values.append(f"  {to} = static_cast<{t}>({get});")
+            # Checked as a number: an enum object must never hold what its type cannot.
             if k == "enum":
-                values.append(f"  if (!Valid({to})) {bad}({what});")
+                values.append(f"  if (!ValidEnum<{t}>({get})) {bad}({what});")
             else:
-                values.append(f"  if (!({value_check(model, t, to, f.optional)})) {bad}({what});")
+                values.append(f"  if (!({value_check(model, t, get, f.optional)})) {bad}({what});")
+            values.append(f"  {to} = static_cast<{t}>({get});")
         elif k == "handle":
             values.append(f"  if (!d.Handle({get}, {opt}, &{to}, {what})) {ret};")
         elif k in ("plain", "hplain"):
@@ -386,7 +389,7 @@ def table_of(c):
 
 def command_fn(model, c):
     o = [f"absl::Status Run_{c.name}(Context::Impl& c, Message& m) {{", f"  const auto* in = m.Root<vk::Cmd_{c.name}>();",
-         f'  if (in == nullptr) return m.Bad("{c.name}: malformed");', f'  Decoder d(c, m, "{c.name}");']
+         f'  if (in == nullptr) return m.Bad("{c.name}: malformed");', f'  Decoder d(c, "{c.name}");']
     if c.reply:
         o.append("  if (!m.WantsReply()) return m.Bad(\"reply flag\");")
     else:
@@ -630,8 +633,10 @@ def replay_case(model, s):
             local[r.name] = r.name
         elif r.kind == "value":
             if r.field.kind == "enum":
-                o.append(f"if (!Valid({at})) return d.Bad({what});")
-            elif r.field.kind in ("flags", "bits"):
+                o.append(f"if (!ValidEnum<{r.type}>(RawEnum({at}))) return d.Bad({what});")
+            elif r.field.kind == "bits":
+                o.append(f"if (!({value_check(model, r.type, f'RawBits({at})', r.field.optional)})) return d.Bad({what});")
+            elif r.field.kind == "flags":
                 o.append(f"if (!({value_check(model, r.type, at, r.field.optional)})) return d.Bad({what});")
             local[r.name] = at
         elif r.kind == "inline":

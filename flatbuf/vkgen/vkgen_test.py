@@ -75,8 +75,8 @@ class Generated(unittest.TestCase):
 
     def test_masks_and_ranges_come_from_the_features_named(self):
         decode = self.files["exec_decode.cc"]
-        self.assertIn('(out->usage) & ~0x1ffu', decode)  # VkBufferUsageFlags of 1.0 and 1.1
-        self.assertIn("bool Valid(VkIndexType v) { return (((v) >= 0 && (v) <= 1)); }", decode)
+        self.assertIn('(in.usage()) & ~0x1ffu', decode)  # VkBufferUsageFlags of 1.0 and 1.1
+        self.assertIn("bool ValidEnum<VkIndexType>(int32_t v) { return (((v) >= 0 && (v) <= 1)); }", decode)
 
     def test_every_command_is_handled_on_both_sides(self):
         for c in self.cmds:

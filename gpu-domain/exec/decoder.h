@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,18 +26,38 @@ using vk::HandleCast;
 using vk::HandleValue;
 using vk::ViewAs;
 
+// The verifier looks at a vector's length field only; elements of 8 bytes may still lie 4 bytes off.
+template <typename W>
+bool ElementsAligned(const flatbuffers::Vector<W>* v) {
+  return vk::IsAligned(v->Data(), alignof(std::remove_pointer_t<W>));
+}
+
 // An output structure as the schema's type.
 template <typename Wire, typename C>
 const Wire* WireStruct(const C* c) {
   return ViewAs<Wire>(c);
 }
 
-// Defined beside the generated decoders.
-bool Valid(VkDynamicState v);
+// Enums that the guest filled in are looked at as numbers until they are known to be values of their type: before that,
+// even loading one is undefined behaviour.
+template <typename T>
+int32_t RawEnum(const T& e) {
+  static_assert(sizeof(T) == 4);
+  int32_t value;
+  memcpy(&value, &e, 4);
+  return value;
+}
+template <typename T>
+uint32_t RawBits(const T& e) {
+  return static_cast<uint32_t>(RawEnum(e));
+}
+// Specialised by the generated decoders: whether the number is one of T's values in the allowed features.
+template <typename T>
+bool ValidEnum(int32_t value);
 
 class Decoder {
  public:
-  Decoder(Context::Impl& c, Message& m, const char* command) : c_(c), m_(m), command_(command), call_(c.MakeCall(0)) {}
+  Decoder(Context::Impl& c, const char* command) : c_(c), command_(command), call_(c.MakeCall(0)) {}
 
   // ---- complaints
   bool Bad(const char* what) {
@@ -115,10 +136,10 @@ class Decoder {
   }
 
   // ---- arrays. `count` is the Vulkan count; a missing vector counts as null.
-  template <typename V>
-  bool Counted(const V* v, uint64_t count, bool optional, const char* what) {
+  template <typename W>
+  bool Counted(const flatbuffers::Vector<W>* v, uint64_t count, bool optional, const char* what) {
     if (v == nullptr) return count == 0 || optional || Bad(what);
-    return v->size() == count || Bad(what);
+    return (v->size() == count && ElementsAligned(v)) || Bad(what);
   }
   // Elements of the same layout on both sides: used where they lie.
   template <typename W, typename T>
@@ -135,7 +156,7 @@ class Decoder {
   bool Enums(const flatbuffers::Vector<W>* v, uint64_t count, bool optional, const T** out, const char* what) {
     if (!InPlace(v, count, optional, out, what) || !Charge(*out == nullptr ? 0 : count)) return false;
     for (uint64_t i = 0; *out != nullptr && i < count; i++) {
-      if (!Valid((*out)[i])) return Bad(what);
+      if (!ValidEnum<T>(RawEnum((*out)[i]))) return Bad(what);
     }
     return true;
   }
@@ -282,6 +303,7 @@ class Decoder {
   // vkFree*: all out of the pool `parent`.
   template <typename T>
   absl::Status FreeAll(const flatbuffers::Vector<uint64_t>* ids, uint32_t parent) {
+    if (ids != nullptr && !ElementsAligned(ids)) return Error("ids to free: alignment");
     for (uint32_t i = 0; ids != nullptr && i < ids->size(); i++) {
       const uint64_t id = ids->Get(i);
       if (id == 0) continue;
@@ -311,7 +333,6 @@ class Decoder {
   bool MayFree(const Object& object) const;
 
   Context::Impl& c_;
-  Message& m_;
   const char* const command_;
   Call call_;
   uint32_t dispatch_index_ = 0;
@@ -366,7 +387,7 @@ class Reservation {
     return AddOne(id);
   }
   bool AddAll(const flatbuffers::Vector<uint64_t>* ids) {
-    if (ids == nullptr || ids->size() == 0) return d_.Bad("ids: none");
+    if (ids == nullptr || ids->size() == 0 || !ElementsAligned(ids)) return d_.Bad("ids: none");
     if (!d_.Charge(ids->size()) || !Make(ids->size())) return false;
     for (uint32_t i = 0; i < ids->size(); i++) {
       if (!AddOne(ids->Get(i))) return false;

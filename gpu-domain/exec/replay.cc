@@ -8,7 +8,7 @@ namespace sluice::exec {
 absl::Status RunStream(Context::Impl& c, Message& m) {
   const auto* in = m.Root<vk::CommandStream>();
   if (in == nullptr || m.WantsReply()) return m.Bad("CommandStream: malformed");
-  Decoder d(c, m, "CommandStream");
+  Decoder d(c, "CommandStream");
   VkCommandBuffer cb = VK_NULL_HANDLE;
   if (!d.Dispatch(in->command_buffer(), &cb)) return d.error();
   Object& object = c.objects[d.dispatch_index()];

@@ -18,7 +18,7 @@ class Column {
   template <typename W>
   explicit Column(const flatbuffers::Vector<const W*>* v) {
     static_assert(sizeof(W) == sizeof(Row));
-    if (v == nullptr) return;
+    if (v == nullptr || !ElementsAligned(v)) return;  // then there is no row for its orders
     rows_ = BytesAs<Row>(v->Data());
     left_ = v->size();
   }
@@ -38,7 +38,8 @@ class Column {
 // Payloads of a stream. `at` counts 8-byte words. Every array is bounds-checked; a count of 0 gives null.
 class Pool {
  public:
-  Pool(Decoder& d, const flatbuffers::Vector<uint64_t>* words) : d_(d), words_(words) {}
+  Pool(Decoder& d, const flatbuffers::Vector<uint64_t>* words)
+      : d_(d), words_(words != nullptr && ElementsAligned(words) ? words : nullptr) {}
 
   template <typename T>
   bool InPlace(uint32_t at, uint64_t count, const T** out, const char* what) const {
