@@ -105,9 +105,10 @@ uint64_t GpuDriver::SendUnnotified(absl::Span<const uint8_t> bytes, const Reques
   auto builder = queues_[options.queue].Chain();
   if (!bytes.empty()) builder.Readable(bytes);
   if (options.writable > 0) builder.Writable(options.writable);
-  const uint16_t head = OrDie(builder.Submit());
+  const absl::StatusOr<uint16_t> head = builder.Submit();
+  if (!head.ok()) return 0;
   const uint64_t ticket = next_ticket_++;
-  tickets_[{options.queue, head}] = ticket;
+  tickets_[{options.queue, *head}] = ticket;
   return ticket;
 }
 

@@ -81,7 +81,7 @@ class GpuDriver : private virtio::Interrupt {
   explicit GpuDriver(const Options& options);
   ~GpuDriver() override;
 
-  // Sends a request and notifies. `extra`: bytes after the body. The result names it in Poll.
+  // Sends a request and notifies. `extra`: bytes after the body. The result names it in Poll; 0: the queue is full.
   template <typename T>
   uint64_t Send(CommandType type, const T& body, const RequestOptions& options = {},
                 absl::Span<const uint8_t> extra = {}) {
@@ -115,6 +115,8 @@ class GpuDriver : private virtio::Interrupt {
   // The order in which tickets were completed so far.
   const std::vector<uint64_t>& completed() const { return completed_; }
 
+  // Requests that were not answered yet.
+  size_t unanswered() const { return tickets_.size(); }
   // For misbehaving.
   virtio::testing::FakeDriver& queue(uint16_t index) { return queues_[index]; }
   GpuFront& device() { return *device_; }
