@@ -126,7 +126,6 @@ void GpuFront::Reset() {
 }
 
 void GpuFront::QueueNotified(uint16_t index) {
-  if (options_.stats != nullptr) options_.stats->queue_notifies.fetch_add(1, std::memory_order_relaxed);
   Drain(index);
 }
 

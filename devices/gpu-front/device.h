@@ -56,7 +56,7 @@ struct GpuFrontOptions {
   uint32_t width = 1280;  // of the display that the guest is offered, pixels, 1..4095
   uint32_t height = 800;
   Limits limits;
-  wire::VmStats* stats = nullptr;  // outlives the device; null: nobody counts
+  wire::VmStats* stats = nullptr;  // gpu_commands, gpu_errors, frames, fences; outlives the device; null: nobody counts
   // How long the worker may take for its hello and for a blob (0 < t <= 1 h). Then it counts as dead.
   absl::Duration domain_timeout = absl::Seconds(30);
   // Called on the loop when the domain's state changes. `why` is OK for kReady.

@@ -33,7 +33,7 @@ struct Limits {
   uint64_t max_host_image_bytes = 512ull << 20;  // host memory behind all 2D images
   uint64_t max_backing_pieces = 1u << 20;  // pieces of guest memory over all resources (24 bytes each on the host)
   uint64_t max_blob_bytes = 16ull << 30;   // of one blob
-  uint32_t max_doorbells = 512;            // each holds a descriptor
+  uint32_t max_doorbells = 128;            // each holds descriptors, here and in the machine
 };
 
 enum class ResourceKind {
