@@ -31,6 +31,7 @@ void Control::Activate(memory::GuestMemory ram, uint64_t features) {
 }
 
 void Control::Reset() {
+  KeepPicture();
   resources_.ForEach([this](Resource& resource) {
     Unmap(&resource);
     if (resource.kind == ResourceKind::kHostBlob && resource.channel == channel_generation_ && ChannelOpen()) {
@@ -167,6 +168,8 @@ ResponseType Control::ToResponse(const absl::Status& status) {
 void Control::RemoveResource(uint32_t id) {
   Resource* resource = resources_.Find(id);
   if (resource == nullptr) return;
+  const auto& shown = scanouts_.binding(0);
+  if (shown.has_value() && shown->resource_id == id) KeepPicture();
   if (resource->kind == ResourceKind::kHostBlob) {
     Unmap(resource);
     if (resource->doorbell.valid()) --doorbells_;

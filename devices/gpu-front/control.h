@@ -91,6 +91,8 @@ class Control final : private ChannelHandler {
 
   void SetDisplaySize(uint32_t width, uint32_t height);
   absl::StatusOr<ScanoutImage> Snapshot(uint32_t scanout) const;
+  // What scanout 0 shows, or else showed before the guest took it away or reset the device.
+  absl::StatusOr<ScanoutImage> LastPicture() const;
   const CursorState& cursor() const { return scanouts_.cursor(); }
   DomainState domain_state() const { return domain_state_; }
   // What the device configuration says: 1 while there is, or may soon be, a domain. Any thread.
@@ -217,7 +219,11 @@ class Control final : private ChannelHandler {
 
   ResourceTable resources_;
   ContextTable contexts_;
+  // Call before scanout 0 may lose what it shows.
+  void KeepPicture();
+
   Scanouts scanouts_;
+  ScanoutImage kept_picture_;
   BlobWindow window_;
   FenceTimelines timelines_;
   uint32_t doorbells_ = 0;  // descriptors held

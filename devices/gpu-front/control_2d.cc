@@ -126,6 +126,7 @@ Control::Outcome Control::On(const TransferToHost2d& c) {
 Control::Outcome Control::On(const SetScanout& c) {
   if (c.scanout_id >= scanouts_.count()) return Error(ResponseType::kErrInvalidScanoutId);
   if (c.resource_id == 0) {
+    if (c.scanout_id == 0) KeepPicture();
     scanouts_.Disable(c.scanout_id);
     return Response{};
   }
@@ -148,6 +149,7 @@ Control::Outcome Control::On(const SetScanoutBlob& c) {
   if (!Negotiated(kFeatureResourceBlob)) return Error(ResponseType::kErrUnspec);
   if (c.scanout_id >= scanouts_.count()) return Error(ResponseType::kErrInvalidScanoutId);
   if (c.resource_id == 0) {
+    if (c.scanout_id == 0) KeepPicture();
     scanouts_.Disable(c.scanout_id);
     return Response{};
   }
@@ -243,6 +245,25 @@ Control::Outcome Control::On(const MoveCursorCmd& c) {
   cursor.x = c.pos.x;
   cursor.y = c.pos.y;
   return Response{};
+}
+
+void Control::KeepPicture() {
+  if (scanouts_.frames(0) == 0) return;  // nothing was ever flushed: there is no picture
+  absl::StatusOr<ScanoutImage> image = Snapshot(0);
+  if (image.ok() && image->width > 0) kept_picture_ = *std::move(image);
+}
+
+absl::StatusOr<ScanoutImage> Control::LastPicture() const {
+  absl::StatusOr<ScanoutImage> now = Snapshot(0);
+  if (!now.ok() || now->width > 0 || kept_picture_.width == 0) return now;
+  ScanoutImage image;
+  image.width = kept_picture_.width;
+  image.height = kept_picture_.height;
+  image.stride = kept_picture_.stride;
+  image.format = kept_picture_.format;
+  image.frames = kept_picture_.frames;
+  SLUICE_ASSIGN_OR_RETURN(image.memfd, kept_picture_.memfd.Duplicate());
+  return image;
 }
 
 absl::StatusOr<ScanoutImage> Control::Snapshot(uint32_t scanout) const {

@@ -75,6 +75,9 @@ class GpuFront final : public virtio::Device, private Responder {
 
   // A copy of what scanout `scanout` shows now; width 0 when it shows nothing. INVALID_ARGUMENT: no such scanout.
   absl::StatusOr<ScanoutImage> SnapshotScanout(uint32_t scanout) const;
+  // What scanout 0 shows; if nothing, what it showed before the guest took it away or reset the device, as guests do
+  // when they shut down. Width 0: there never was a picture.
+  absl::StatusOr<ScanoutImage> LastPicture() const { return control_->LastPicture(); }
   const CursorState& cursor() const { return control_->cursor(); }
   DomainState domain_state() const { return control_->domain_state(); }
   // Gives a device whose domain is gone (or that never had one) a new worker. FAILED_PRECONDITION: it has one. The old

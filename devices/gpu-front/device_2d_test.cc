@@ -374,6 +374,23 @@ TEST(Gpu2dTest, ResetForgetsEverything) {
   EXPECT_TRUE(gpu.Create2d(1, 16, 16));
 }
 
+TEST(Gpu2dTest, TheLastPictureOutlivesWhatTheGuestTakesAway) {
+  GpuDriver gpu;
+  EXPECT_EQ(gpu.device().LastPicture()->width, 0u);
+  ASSERT_TRUE(gpu.Create2d(1, 16, 8));
+  ASSERT_EQ(SetScanoutTo(gpu, 0, 1, {0, 0, 16, 8}), ResponseType::kOkNodata);
+  ASSERT_EQ(Flush(gpu, 1, {0, 0, 16, 8}), ResponseType::kOkNodata);
+  EXPECT_EQ(gpu.device().LastPicture()->width, 16u);
+  ASSERT_EQ(SetScanoutTo(gpu, 0, 0, {}), ResponseType::kOkNodata);
+  EXPECT_EQ(gpu.device().SnapshotScanout(0)->width, 0u);
+  EXPECT_EQ(gpu.device().LastPicture()->height, 8u);
+  gpu.Reset();
+  ASSERT_TRUE(gpu.Create2d(1, 4, 4));
+  ASSERT_EQ(SetScanoutTo(gpu, 0, 1, {0, 0, 4, 4}), ResponseType::kOkNodata);
+  gpu.Reset();
+  EXPECT_EQ(gpu.device().LastPicture()->width, 4u) << "and the next one takes its place";
+}
+
 TEST(Gpu2dTest, ConfigurationSaysWhatIsThereAndEventsCanBeCleared) {
   GpuDriver gpu({.scanouts = 3});
   const auto read = [&] {

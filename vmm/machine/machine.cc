@@ -453,7 +453,7 @@ void MachineImpl::FinishOnLoop() {
 
 absl::StatusOr<gpu_front::ScanoutImage> MachineImpl::SnapshotScanout() {
   if (gpu_ == nullptr) return gpu_front::ScanoutImage();
-  return gpu_->SnapshotScanout(0);
+  return gpu_->LastPicture();
 }
 
 uint64_t MachineImpl::ResidentRamBytes() const {

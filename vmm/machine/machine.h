@@ -89,7 +89,8 @@ class Machine {
   // MachineOptions::start_time_ns. Call before Start.
   virtual void OnFirstMark(std::function<void(uint64_t)> on_first_mark) = 0;
 
-  // What the display shows now; width 0 when nothing is shown or there is no gpu.
+  // What the display shows, or showed last: guests that shut down reset their devices. Width 0 when nothing was ever
+  // shown or there is no gpu.
   virtual absl::StatusOr<gpu_front::ScanoutImage> SnapshotScanout() = 0;
 
   // Bytes of guest RAM that are resident, from mincore(2): what to subtract from a process's resident set. Any thread.
