@@ -1,7 +1,8 @@
 #include "vmm/topology/config.h"
 
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,16 +14,15 @@ namespace {
 bool ReadText(const std::string& path, Document* document) {
   document->file = path;
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    document->problems.push_back({ProblemKind::kMissingFile, "", "is a directory, not a file"});
+    return false;
+  }
   // One byte more than is allowed: enough to be refused as too long.
   std::string buffer(kMaxJsonBytes + 1, '\0');
   if (!in.is_open() || (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())).bad())) {
     document->problems.push_back({ProblemKind::kMissingFile, "", "cannot be read; check the path and its permissions"});
-    return false;
-  }
-  // A directory opens but does not read.
-  if (in.gcount() == 0 && !in.eof()) {
-    document->problems.push_back({ProblemKind::kMissingFile, "", "is not a regular file"});
     return false;
   }
   buffer.resize(static_cast<size_t>(in.gcount()));

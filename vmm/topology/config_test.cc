@@ -95,6 +95,9 @@ struct Mistake {
   const char* says;
   const char* remedy;
 };
+void PrintTo(const Mistake& c, std::ostream* out) {
+  *out << c.name;
+}
 constexpr Mistake kMistakes[] = {
     {"UnknownKeyAtTheTop", "\"selection\"", "\"selektion\"", 6, "selektion: unknown key",
      "gpu_domains, domain_policy, selection"},
@@ -128,6 +131,8 @@ constexpr Mistake kMistakes[] = {
     {"MachineNamedLikeADomain", "\"tool\"", "\"gpu-a\"", 10, "frontends[1].name: 'gpu-a': ", "taken by"},
     {"MachineNamedLikeAGeneratedOne", "\"tool\"", "\"web-1\"", 10,
      "frontends[1].name: 'web-1': ", "taken by frontends[0].name"},
+    {"CommaInAGpuName", "\"os\": \"bare\"}", "\"os\": \"bare\", \"gpus\": [{\"vulkan\": \"a, b\"}]}", 4,
+     "gpu_domains[1].gpus[0].vulkan: 'a, b': ", "any part of the device's name"},
     {"WindowNotAPowerOfTwo", "\"gpu\": {}", "\"gpu\": {\"window_mib\": 100}", 10,
      "frontends[1].gpu.window_mib: 100: ", "power of two"},
     {"WrongOsType", "\"tool\", \"os\": \"bare\"", "\"tool\", \"os\": \"windows\"", 10,

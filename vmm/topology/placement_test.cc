@@ -24,6 +24,9 @@ struct Case {
   const char* expected;  // "machine=domain ..." in the order of the file, or "!path: part of the message"
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
 constexpr Case kCases[] = {
     // OS type.
     {"OneOfEach",

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "vmm/base/checked.h"
@@ -48,6 +49,12 @@ class Expander {
                              "; names are unique over domains and machines"));
   }
 
+  void CheckGpu(const std::string& vulkan, const std::string& path) {
+    // The domain hands its list of names on with commas between them.
+    if (absl::StrContains(vulkan, ','))
+      Add(path, absl::StrCat("'", vulkan, "': must not hold ','; any part of the device's name will do"));
+  }
+
   std::string Isolation(const std::string& isolation, const std::string& path) {
     if (isolation == "microvm") {
       Add(path,
@@ -66,7 +73,10 @@ class Expander {
       domain.os = from.os;
       domain.isolation = Isolation(from.isolation, domain.path + ".isolation");
       domain.max_frontends = from.max_frontends;
-      for (const auto& gpu : from.gpus) domain.gpus.push_back(gpu->vulkan);
+      for (size_t g = 0; g < from.gpus.size(); ++g) {
+        domain.gpus.push_back(from.gpus[g]->vulkan);
+        CheckGpu(from.gpus[g]->vulkan, absl::StrCat(domain.path, ".gpus[", g, "].vulkan"));
+      }
       ClaimName(domain.name, domain.path + ".name");
       plan_.domains.push_back(std::move(domain));
     }
@@ -99,6 +109,9 @@ class Expander {
     }
     const config::DomainTemplateT shared = policy.template_ != nullptr ? *policy.template_ : config::DomainTemplateT();
     const std::string isolation = Isolation(shared.isolation, "domain_policy.template.isolation");
+    for (size_t g = 0; g < policy.gpus.size(); ++g) {
+      CheckGpu(policy.gpus[g]->vulkan, absl::StrCat("domain_policy.gpus[", g, "].vulkan"));
+    }
     std::map<std::string, int> made;
     size_t next_gpu = 0;
     for (uint32_t i = 0; i < policy.count; ++i) {

@@ -79,6 +79,7 @@ std::string JsonOf(const FrontendReport& frontend) {
       .Raw("exit", exit)
       .Text("picture", frontend.picture)
       .Text("serial_log", frontend.serial_log)
+      .Text("capture", frontend.capture)
       .Str();
 }
 
@@ -135,11 +136,11 @@ std::string ReportTable(const Report& report) {
         {d.name, d.os, d.isolation, d.frontends.empty() ? "-" : absl::StrJoin(d.frontends, " "), d.state});
   }
   std::vector<std::vector<std::string>> rows = {
-      {"FRONT-END", "OS", "DOMAIN", "COMMANDS", "FRAMES", "BYTES", "FENCES", "PICTURES", "TIME", "EXIT", "PICTURE"}};
+      {"FRONT-END", "OS", "DOMAIN", "COMMANDS", "FRAMES", "BYTES", "FENCES", "PICTURES", "TIME", "PICTURE", "EXIT"}};
   for (const FrontendReport& f : report.frontends) {
     rows.push_back({f.name, f.os, f.domain.empty() ? "-" : f.domain, absl::StrCat(f.commands), absl::StrCat(f.frames),
                     absl::StrCat(f.bytes), absl::StrCat(f.fences), absl::StrCat(f.pictures_shown), Millis(f.time_ms),
-                    f.ok ? "ok" : absl::StrCat(f.exit_code, ": ", f.exit_cause), f.picture.empty() ? "-" : f.picture});
+                    f.picture.empty() ? "-" : f.picture, f.ok ? "ok" : absl::StrCat(f.exit_code, ": ", f.exit_cause)});
   }
   const std::string first = report.domains.empty() ? "" : Table(domains, {false, false, false, false, false}) + "\n";
   return absl::StrCat(first, Table(rows, {false, false, false, true, true, true, true, true, true, false, false}));

@@ -51,6 +51,7 @@ struct FrontendReport {
   bool ok = false;
   std::string picture;     // file name in OUT, "" if none
   std::string serial_log;  // file name in OUT
+  std::string capture;     // file name in OUT, "" if none
 };
 
 struct Report {

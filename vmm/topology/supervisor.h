@@ -1,14 +1,17 @@
 // File: supervisor.h
 //
 // Runs a plan: starts the GPU Domains, attaches and starts the front-end machines, watches all of them, and ends all of
-// them. It opens /dev/kvm and the firmware files and hands the descriptors on; it never touches guest memory and never
-// loads Vulkan.
+// them. It hands descriptors on (KVM, firmware, channels, counters); it never touches guest memory and never loads
+// Vulkan.
 //
+//   RunOptions options;
+//   options.kvm = kvm.get();
+//   options.out_directory = "out/demo";
 //   SLUICE_ASSIGN_OR_RETURN(Report report, RunPlan(plan, options));
 //   return report.ok ? 0 : 1;
 //
-// Order of ending, always: machines, then domains, each with a bounded time, then SIGKILL. Every child holds a
-// parent-death signal, so that nothing outlives a supervisor that is killed itself.
+// Order of ending, always: machines, then domains, each in bounded time, then SIGKILL. Every child holds a parent-death
+// signal, so that nothing outlives a supervisor that is killed itself.
 #ifndef SLUICE_VMM_TOPOLOGY_SUPERVISOR_H_
 #define SLUICE_VMM_TOPOLOGY_SUPERVISOR_H_
 
@@ -16,6 +19,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "vmm/base/log.h"
 #include "vmm/topology/plan.h"
@@ -24,20 +28,29 @@
 namespace sluice::topology {
 
 struct RunOptions {
-  std::string out_directory;  // created if missing; pictures, logs, report.json. "" writes nothing
-  absl::Duration timeout = absl::InfiniteDuration();  // for the whole run; then it is ended as by a signal
-  std::string domain_program;                         // sluice-domain
-  std::string vm_program;                             // sluice itself, run as "sluice vm-process"
-  std::string kvm_device = "/dev/kvm";
+  int kvm = -1;                // open /dev/kvm; the caller keeps it
+  std::string domain_program;  // absolute path of sluice-domain
+  std::string vm_program;  // absolute path of a program that has "vm-process" (vmm/machine/vm_process.h): sluice itself
+  // An existing directory for pictures, serial logs and captures. "": nothing is written.
+  std::string out_directory;
+  // For the whole run; then it is ended as by a signal.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // How long a domain may take to get ready, a machine to stop, a domain to stop: each.
+  absl::Duration patience = absl::Seconds(30);
   LogLevel log_level = LogLevel::kWarn;
-  bool handle_signals = true;  // SIGINT, SIGTERM: end in order; a second one: kill at once
-  // Called on the supervisor's thread with one line for people: "gpu-a: ready", "web-0: running on gpu-a".
-  std::function<void(const std::string&)> progress;
+  // SIGINT and SIGTERM: end in order; a second one: kill at once.
+  bool handle_signals = true;
+  // One line for people: "gpu-a: ready, pid 12". On the supervisor's thread.
+  std::function<void(const std::string& line)> progress;
+  // What a guest writes to its serial port, besides the log file. On the supervisor's thread. Bytes of the guest's
+  // choice.
+  std::function<void(const std::string& machine, absl::string_view bytes)> serial;
 };
 
-// Runs to the end. A failure of a machine or domain is in the report. Errors: what kept the run from starting at all:
-// PERMISSION_DENIED, NOT_FOUND or UNIMPLEMENTED about /dev/kvm (the host cannot), else INTERNAL with context.
-absl::StatusOr<Report> RunPlan(const Plan& plan, const std::string& topology_name, const RunOptions& options);
+// Runs to the end; Plan.frontends[].firmware are paths (firmware.h). Call from a thread that lives as long as the run:
+// it is the children's parent. What becomes of machines and domains is in the report, failures too. Errors (nothing was
+// started): NOT_FOUND a firmware file went away, INTERNAL the host refused something.
+absl::StatusOr<Report> RunPlan(const Plan& plan, const RunOptions& options);
 
 }  // namespace sluice::topology
 

@@ -1,0 +1,86 @@
+// `sluice check`.
+#include <filesystem>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "vmm/base/log.h"
+#include "vmm/cli/commands.h"
+#include "vmm/cli/config_files.h"
+#include "vmm/cli/exit_code.h"
+#include "vmm/jail/spawn.h"
+#include "vmm/topology/config.h"
+#include "vmm/topology/firmware.h"
+#include "vmm/topology/host_check.h"
+
+namespace sluice::cli {
+namespace {
+
+int CheckFile(const std::string& file) {
+  int code = kInternal;
+  const std::optional<topology::Plan> plan = LoadPlan(file, FileKind::kEither, &code);
+  if (!plan.has_value()) return code;
+  std::cout << file << ": sound\n";
+  for (const topology::DomainPlan& domain : plan->domains) {
+    std::cout << "  domain " << domain.name << " (" << domain.os << ", " << domain.isolation << "):";
+    for (const topology::FrontendPlan& frontend : plan->frontends) {
+      if (frontend.domain.has_value() && plan->domains[*frontend.domain].name == domain.name)
+        std::cout << " " << frontend.name;
+    }
+    std::cout << "\n";
+  }
+  for (const topology::FrontendPlan& frontend : plan->frontends) {
+    if (!frontend.domain.has_value()) std::cout << "  without GPU: " << frontend.name << "\n";
+  }
+  for (const std::string& note : plan->notes) std::cout << "  note: " << note << "\n";
+  return kOk;
+}
+
+int CheckThisHost(const Args& args) {
+  InitLogging("sluice", LogLevel::kError);
+  topology::HostCheckOptions options;
+  options.kvm_device = args.Text("kvm");
+  options.domain_program = jail::SiblingBinary("sluice-domain");
+  options.vm_program = jail::SiblingBinary("sluice");
+  options.firmware_directory = topology::ShippedFirmwareDirectory();
+  bool usable = true;
+  for (const topology::HostFinding& finding : topology::CheckHost(options)) {
+    const char* mark = "ok      ";
+    if (finding.level == topology::HostFinding::Level::kWarning) mark = "warning ";
+    if (finding.level == topology::HostFinding::Level::kFailure) mark = "FAILED  ";
+    usable = usable && finding.level != topology::HostFinding::Level::kFailure;
+    std::cout << mark << finding.subject << ": " << finding.text << "\n";
+  }
+  return usable ? kOk : kHost;
+}
+
+}  // namespace
+
+const ArgSpec& CheckSpec() {
+  static const ArgSpec* const spec =
+      new ArgSpec{"check",
+                  "[FILE]",
+                  "Without FILE: tries what this host can do (KVM, a small guest, Vulkan in a GPU Domain, namespaces), "
+                  "and says what follows\n"
+                  "and how to change it. With FILE: checks a topology or VM file against the schema, places its "
+                  "front-ends, and looks for\n"
+                  "its firmware; nothing is started.",
+                  {{"kvm", "PATH", "/dev/kvm", "the KVM device"},
+                   {"schema", "KIND", "", "print the JSON Schema of topology or machine files and do nothing else"}},
+                  0,
+                  1};
+  return *spec;
+}
+
+int CheckCommand(const Args& args) {
+  if (const std::string& kind = args.Text("schema"); !kind.empty()) {
+    if (kind != "topology" && kind != "machine") {
+      Complain(absl::StrCat("--schema ", kind, ": must be topology or machine"));
+      return kUsage;
+    }
+    std::cout << topology::JsonSchemaText(kind);
+    return kOk;
+  }
+  return args.positional.empty() ? CheckThisHost(args) : CheckFile(args.positional[0]);
+}
+
+}  // namespace sluice::cli
