@@ -36,7 +36,7 @@ void RingProducer::Commit(uint64_t payload) {
 }
 
 RingConsumer::Result RingConsumer::Peek(FrameHeader* header, const uint8_t** payload) {
-  for (;;) {
+  for (bool padded = false;; padded = true) {
     const uint64_t head = shared_head_->load(std::memory_order_acquire);
     if (head == tail_) return Result::kEmpty;
     const uint64_t available = head - tail_;
@@ -47,7 +47,8 @@ RingConsumer::Result RingConsumer::Peek(FrameHeader* header, const uint8_t** pay
     const uint64_t bytes = FrameBytes(header->size);
     if (bytes > available || bytes > to_end) return Result::kBroken;
     if (header->opcode == kOpcodePad) {
-      if (bytes != to_end) return Result::kBroken;  // a pad reaches exactly to the end
+      // A pad reaches exactly to the end, and a frame comes after it: pads alone could keep the consumer here for ever.
+      if (bytes != to_end || padded) return Result::kBroken;
       tail_ += bytes;
       shared_tail_->store(tail_, std::memory_order_release);
       continue;

@@ -62,11 +62,11 @@ jail::SeccompPolicy WorkerSeccompPolicy(pid_t pid) {
 
   // Loading: the Vulkan loader looks for drivers in many places, drivers look for devices, the dynamic linker maps
   // them; drivers of displays try to reach a window system (it is not there). wait4: the helper of the empty root.
-  policy.AllowInit({"pread64",  "getdents64",  "statx",       "statfs",   "fstatfs",        "getcwd",
-                    "uname",    "getuid",  "geteuid",     "getgid",      "getegid",  "timerfd_create", "pipe2",
-                    "wait4",    "getppid", "arch_prctl",  "socket",      "connect",  "getsockopt",     "setsockopt",
-                    "recvfrom", "sendto",  "getpeername", "getsockname", "shutdown", "flock",          "mlock",
-                    "mkdir",    "unlink",  "rename",      "dup"});
+  policy.AllowInit({"pread64", "getdents64",  "statx",       "statfs",   "fstatfs",        "getcwd",     "uname",
+                    "getuid",  "geteuid",     "getgid",      "getegid",  "timerfd_create", "pipe2",      "wait4",
+                    "getppid", "arch_prctl",  "socket",      "connect",  "getsockopt",     "setsockopt", "recvfrom",
+                    "sendto",  "getpeername", "getsockname", "shutdown", "flock",          "mlock",      "mkdir",
+                    "unlink",  "rename",      "dup"});
   policy.AllowInitIf("fcntl", {});
   policy.AllowInitIf("ioctl", {});
   // Lazy look-ups of libraries (time zone, CPU topology, caches) find nothing in the empty root.
