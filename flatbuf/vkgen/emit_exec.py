@@ -207,7 +207,7 @@ def decode_cc(model):
     for name in model.chained:
         stype = next(m.values for m in model.r.structs[name].members if m.name == "sType")
         o += [f"bool Fix(Decoder& d, ::{name}* v) {{",
-              f'  if (v->sType != {stype} || v->pNext != nullptr) return d.Bad("{name}: sType or pNext");',
+              f'  if (RawEnum(v->sType) != {stype} || v->pNext != nullptr) return d.Bad("{name}: sType or pNext");',
               *emit_check(model, name, "v", "->", None), "  return true;", "}", ""]
     o.append("namespace {")
     for name in model.tables:
