@@ -5,8 +5,10 @@
 
 #include <cstring>
 
+#include "gpu-domain/exec/testing/fake_driver.h"
 #include "gpu-domain/exec/testing/guest_program.h"
 #include "gpu-domain/exec/testing/harness.h"
+#include "gpu-domain/exec/testing/scene.h"
 
 namespace sluice::exec {
 namespace {
@@ -240,6 +242,35 @@ TEST_F(ExecTest, ManyProgramsInTurnLeaveNothingBehind) {
   EXPECT_EQ(h.context().objects(), 0u);
   EXPECT_EQ(h.channel().ids().live(), 0u);
   EXPECT_EQ(h.policy().memories, 0);
+}
+
+TEST_F(ExecTest, WhatRealProgramsSendSatisfiesTheDriverThatLooksAtEveryByte) {
+  std::vector<Harness::Message> messages;
+  {
+    Harness h;
+    h.keep = true;
+    GuestDevice d;
+    ASSERT_TRUE(d.ok) << h.status();
+    RunCompute(d, 1, 64);
+    DrawTriangle(d);
+    d.Destroy();
+    h.Pump();
+    messages = h.messages;
+  }
+  testing::FakeReset();
+  testing::FakePolicy policy;
+  testing::Scene scene(&policy);
+  for (const auto& m : messages) {
+    std::vector<uint64_t> words(m.payload.size() / 8 + 2);
+    memcpy(words.data(), m.payload.data(), m.payload.size());
+    const void* bytes = words.data();
+    ASSERT_EQ(scene.Raw(m.opcode, (m.flags & wire::kFrameReply) != 0,
+                        absl::MakeConstSpan(static_cast<const uint8_t*>(bytes), m.payload.size())),
+              absl::OkStatus())
+        << vk::OpcodeName(m.opcode);
+  }
+  EXPECT_EQ(scene.context.objects(), 0u);
+  EXPECT_EQ(testing::FakeLive(), 0u);
 }
 
 }  // namespace
