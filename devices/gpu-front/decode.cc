@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "flatbuf/wire.h"
+#include "vmm/base/log.h"
 
 namespace sluice::gpu_front {
 namespace {
@@ -93,7 +94,7 @@ Command DecodeCtxCreate(Reader reader) {
   if (!reader.Take(&body)) return Truncated();
   if (body.nlen > sizeof(body.debug_name))
     return Malformed{ResponseType::kErrInvalidParameter, "context name too long"};
-  return CtxCreateCmd{body.context_init, std::string(body.debug_name, strnlen(body.debug_name, body.nlen))};
+  return CtxCreateCmd{body.context_init, Printable({body.debug_name, strnlen(body.debug_name, body.nlen)})};
 }
 
 Command DecodeSubmit(Reader reader) {

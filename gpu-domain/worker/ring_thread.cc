@@ -77,7 +77,9 @@ void RingThread::Run() {
   while (!stop_.load(std::memory_order_acquire)) {
     Message message;
     const RingReader::Result result = reader_.Next(&message);
-    if (result == RingReader::Result::kEmpty) {
+    // Empty, and nothing was taken: sleep. Else the first frames of a long message were, and a producer that waits for
+    // room may have a fence on their position.
+    if (result == RingReader::Result::kEmpty && reader_.position() == position) {
       WaitForWork();
       continue;
     }

@@ -63,7 +63,7 @@ wire::Capset MakeCapset(const WorkerOptions& options, const VulkanDriver& driver
 }
 
 std::string Text(const flatbuffers::String* text) {
-  return text != nullptr ? text->str().substr(0, 64) : std::string();
+  return text != nullptr ? Printable({text->c_str(), std::min<size_t>(text->size(), 64)}) : std::string();
 }
 
 }  // namespace

@@ -190,6 +190,22 @@ TEST_F(WorkerTest, AFenceWaitsForTheRingPosition) {
   EXPECT_TRUE(frontend_->WaitFence(1, far).ok());
 }
 
+// A producer whose ring is full in the middle of a long message waits for the frames that it has sent.
+TEST_F(WorkerTest, AFenceInTheMiddleOfALongMessageComesTrueWhenItsFramesAreTaken) {
+  StartAndGreet();
+  auto guest = Guest(1);
+  ASSERT_NE(guest, nullptr);
+  const wire::RingLayout layout = {guest->ring().size()};
+  wire::RingProducer commands(guest->ring().data() + layout.command_offset(), layout.command_bytes(),
+                              &guest->header().command_head, &guest->header().command_tail);
+  const wire::FrameHeader header = {wire::kFirstGeneratedOpcode, wire::kFrameMore, 64, 1};
+  uint8_t* frame = commands.Reserve(header.size);
+  ASSERT_NE(frame, nullptr);
+  std::memcpy(frame, &header, sizeof(header));
+  commands.Commit(header.size);
+  EXPECT_TRUE(frontend_->WaitFence(1, frontend_->Fence(1, 0, commands.position(), 0)).ok());
+}
+
 TEST_F(WorkerTest, AFenceForAContextThatDoesNotExistComesTrue) {
   StartAndGreet();
   EXPECT_TRUE(frontend_->WaitFence(77, frontend_->Fence(77, 0, 4096, 3)).ok());

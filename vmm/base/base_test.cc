@@ -74,5 +74,10 @@ TEST(LogRateLimiterTest, StopsAFloodAndCountsWhatItDropped) {
   EXPECT_LE(allowed, 20);
 }
 
+TEST(Printable, KeepsNothingThatATerminalWouldObey) {
+  EXPECT_EQ(Printable("web-0 ~"), "web-0 ~");
+  EXPECT_EQ(Printable(absl::string_view("a\x1b[2J\n\0\xc3\xa4", 9)), "a?[2J????");
+}
+
 }  // namespace
 }  // namespace sluice

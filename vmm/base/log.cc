@@ -49,4 +49,12 @@ bool LogRateLimiter::Allow(uint64_t* suppressed) {
   return true;
 }
 
+std::string Printable(absl::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return result;
+}
+
 }  // namespace sluice

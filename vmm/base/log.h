@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -23,6 +24,9 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 // Call once per process before any thread logs. `process_name` is printed in each line.
 void InitLogging(absl::string_view process_name, LogLevel level);
+
+// Text that somebody else chose (a guest, a domain), fit for a log line: whatever is no printable ASCII becomes '?'.
+std::string Printable(absl::string_view text);
 
 // Token bucket for one call site. Thread-safe, wait-free.
 class LogRateLimiter {
