@@ -109,6 +109,7 @@ void Control::OnAttach(Packet& packet) {
   spec.os = Text(attach.os());
   spec.memory_bytes = attach.memory_bytes();
   spec.max_contexts = attach.max_contexts();
+  spec.require_hardware = attach.require_hardware();
   absl::StatusOr<pid_t> pid = absl::InvalidArgumentError(
       "AttachFrontend needs the channel's descriptor, and two more "
       "for statistics and capture");

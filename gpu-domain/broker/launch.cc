@@ -31,6 +31,7 @@ absl::StatusOr<jail::ChildProcess> LaunchWorker(const DomainSpec& domain, const 
                        absl::StrCat("--os=", domain.os),
                        absl::StrCat("--memory_bytes=", spec.memory_bytes),
                        absl::StrCat("--max_contexts=", spec.max_contexts),
+                       absl::StrCat("--require_hardware=", spec.require_hardware ? "true" : "false"),
                        absl::StrCat("--gpus=", absl::StrJoin(domain.gpus, ",")),
                        absl::StrCat("--log_level=", domain.log_level),
                        absl::StrCat("--jail=", domain.jail ? "true" : "false"),

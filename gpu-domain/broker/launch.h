@@ -33,6 +33,7 @@ struct WorkerSpec {
   std::string os;
   uint64_t memory_bytes = uint64_t{256} << 20;
   uint32_t max_contexts = 16;
+  bool require_hardware = false;  // no device that is a CPU
 };
 
 struct WorkerFds {

@@ -33,7 +33,8 @@ absl::Status VulkanError(absl::string_view what, VkResult result) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::vector<std::string>& gpus) {
+absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::vector<std::string>& gpus,
+                                                                   bool require_hardware) {
   std::unique_ptr<VulkanDriver> driver(new VulkanDriver());
   driver->get_ = exec::LoadVulkan();
   if (driver->get_ == nullptr) {
@@ -81,13 +82,14 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
     device.api_version = properties.apiVersion;
     seen.push_back(device.name);
     if (!Selected(device.name, gpus) || device.api_version < kApiVersion) continue;
+    if (require_hardware && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
     get_features(handle, &device.features);
     if (const absl::Status status = driver->Probe(device); !status.ok()) return Annotate(status, device.name);
     driver->devices_.push_back(std::move(device));
   }
   if (driver->devices_.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no Vulkan 1.1 device ",
+        absl::StrCat("no Vulkan 1.1 device ", require_hardware ? "that is hardware " : "",
                      gpus.empty() ? "" : absl::StrCat("whose name contains \"", absl::StrJoin(gpus, "\" or \""), "\" "),
                      "among: ", seen.empty() ? "none" : absl::StrJoin(seen, ", ")));
   }

@@ -38,9 +38,11 @@ class VulkanDriver {
   static constexpr uint32_t kApiVersion = VK_API_VERSION_1_1;
 
   // Loads Vulkan and makes the instance and, for a moment, a device of each selected GPU: what drivers load lazily is
-  // loaded when this returns. `gpus`: parts of device names, case ignored; empty: all devices. Errors: NOT_FOUND: no
-  // loader, no driver, or no device of such a name (the message lists those there are).
-  static absl::StatusOr<std::unique_ptr<VulkanDriver>> Create(const std::vector<std::string>& gpus);
+  // loaded when this returns. `gpus`: parts of device names, case ignored; empty: all devices. `require_hardware`: no
+  // device that is a CPU. Errors: NOT_FOUND: no loader, no driver, or no such device (the message lists those there
+  // are).
+  static absl::StatusOr<std::unique_ptr<VulkanDriver>> Create(const std::vector<std::string>& gpus,
+                                                              bool require_hardware = false);
   ~VulkanDriver();
   VulkanDriver(const VulkanDriver&) = delete;
   VulkanDriver& operator=(const VulkanDriver&) = delete;

@@ -38,6 +38,7 @@ ABSL_FLAG(std::string, os, "linux", "OS type of both");
 ABSL_FLAG(uint64_t, memory_bytes, uint64_t{256} << 20, "quota for device memory and blobs of all contexts, bytes");
 ABSL_FLAG(uint32_t, max_contexts, 16, "contexts alive at once");
 ABSL_FLAG(std::vector<std::string>, gpus, {}, "parts of Vulkan device names, comma-separated; empty: all devices");
+ABSL_FLAG(bool, require_hardware, false, "use no device that is a CPU");
 ABSL_FLAG(absl::Duration, gpu_timeout, absl::Seconds(30), "GPU work that takes longer is a hang");
 ABSL_FLAG(absl::Duration, reply_timeout, absl::Seconds(10), "how long a guest may leave its reply ring full");
 ABSL_FLAG(bool, capture, false, "descriptor 5 is a capture file");
@@ -117,7 +118,8 @@ int Main() {
     stats = StatsIn(stats_page);
   }
 
-  absl::StatusOr<std::unique_ptr<VulkanDriver>> driver = VulkanDriver::Create(options.gpus);
+  absl::StatusOr<std::unique_ptr<VulkanDriver>> driver =
+      VulkanDriver::Create(options.gpus, absl::GetFlag(FLAGS_require_hardware));
   if (!driver.ok()) return Fail(kExitNoVulkan, driver.status());
   SLUICE_LOG(info, "serves on {}", (*driver)->devices().front().name);
 

@@ -154,6 +154,17 @@ TEST_F(RunTest, AGuestThatEndsWithACodeFailsTheRunWithThatCode) {
   EXPECT_EQ(Number(Member(Frontend(ReadReport(OutDir()), "seven"), "exit"), "code"), 7);
 }
 
+TEST_F(RunTest, AFrontendThatRequiresHardwareIsNotServedByACpu) {
+  SluiceProcess check({"check"});
+  check.Wait();
+  if (check.Out().find("llvmpipe") == std::string::npos) GTEST_SKIP() << "the Vulkan device here may be hardware";
+  const std::string file = dir_.Write(
+      "vm.json", R"({"name": "picky", "os": "bare", "firmware": "triangle", "gpu": {"require_hardware": true}})");
+  SluiceProcess run({"vm", file, "--out", OutDir()});
+  EXPECT_EQ(run.Wait(), 1);
+  EXPECT_THAT(Cause(Frontend(ReadReport(OutDir()), "picky")), HasSubstr("there is no Vulkan device that it may use"));
+}
+
 TEST_F(RunTest, ACapturedStreamCanBeDumpedAsJson) {
   const std::string file =
       dir_.Write("vm.json", R"({"name": "seen", "os": "bare", "firmware": "triangle", "cmdline": "frames=2",

@@ -95,6 +95,7 @@ absl::Status DomainProcess::Attach(uint32_t id, const FrontendPlan& frontend, in
   attach.max_contexts = frontend.gpu->max_contexts;
   attach.share = frontend.gpu->share;
   attach.capture = capture >= 0;
+  attach.require_hardware = frontend.gpu->require_hardware;
   flatbuffers::FlatBufferBuilder message;
   Pack(std::move(attach), &message);
   return capture >= 0 ? control_.Send(message, {channel, stats, capture}) : control_.Send(message, {channel, stats});
