@@ -102,10 +102,11 @@ class Domain {
     control_ = std::move(control.first);
     jail::SpawnOptions options;
     options.program = jail::SiblingBinary("sluice-domain");
-    options.arguments = {"--control-fd=3"};
+    options.arguments = {"--control_fd=3"};
     options.environment = jail::InheritedEnvironment({"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "HOME", "XDG_DATA_DIRS"});
     options.fds = {{control.second.get(), 3}};
     SLUICE_ASSIGN_OR_RETURN(child_, jail::Spawn(options));
+    control.second.Reset();  // so that its end is seen
 
     wire::DomainStartT start;
     start.name = "machine-run";
