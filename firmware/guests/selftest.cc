@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <initializer_list>
+
 #include "firmware/drivers/framebuffer.h"
 #include "firmware/drivers/gpu.h"
 #include "firmware/drivers/ranges.h"
