@@ -20,6 +20,7 @@
 #include "gpu-domain/worker/shared_raw.h"
 #include "gpu-domain/worker/testing/fake_frontend.h"
 #include "gpu-domain/worker/testing/saxpy_job.h"
+#include "tests/scenes/triangle_scene.h"
 #include "vmm/base/checked.h"
 #include "vmm/base/mapping.h"
 #include "vmm/base/seqpacket.h"
@@ -173,6 +174,46 @@ TEST_F(DomainTest, AFrontEndComputesInAJailedWorkerAndNothingIsLeft) {
   EXPECT_EQ(a.stats->contexts, 0u);
   EXPECT_EQ(a.stats->objects, 0u);
   EXPECT_EQ(a.stats->memory_bytes, 0u);
+}
+
+// What the same commands draw without Sluice, on the same driver: tests/scenes/scene_native.cc.
+std::vector<uint8_t> DrawnNatively(uint32_t frame, uint32_t size) {
+  std::vector<uint8_t> pixels(size_t{4} * size * size);
+  FILE* pipe = popen(absl::StrCat(Binary("scene_native"), " triangle ", frame, " ", size).c_str(), "r");
+  if (pipe == nullptr) return {};
+  const size_t got = fread(pixels.data(), 1, pixels.size(), pipe);
+  return pclose(pipe) == 0 && got == pixels.size() ? pixels : std::vector<uint8_t>();
+}
+
+TEST_F(DomainTest, TheTriangleIsByteForByteWhatTheDriverDrawsNatively) {
+  constexpr uint32_t kSize = 128;
+  StartDomain();
+  SendStart();
+  Attachment a;
+  ASSERT_TRUE(Attach(1, &a).has_value());
+  ASSERT_TRUE(a.frontend->Hello("linux").ok());
+  a.frontend->CreateContext(1);
+  auto guest = GuestPlatform::Create(a.frontend.get(), 1);
+  ASSERT_TRUE(guest.ok()) << guest.status();
+  {
+    scenes::SceneDevice device;
+    scenes::TriangleScene scene;
+    ASSERT_TRUE(device.Open({}).ok());
+    ASSERT_TRUE(scene.Create(&device, kSize).ok());
+    for (const uint32_t frame : {0u, 1u, 17u, 42u}) {
+      ASSERT_TRUE(scene.Render(frame).ok());
+      const std::vector<uint8_t> drawn(scene.pixels(), scene.pixels() + scene.bytes());
+      EXPECT_STREQ(scenes::CheckTriangle(drawn.data(), kSize), nullptr);
+      EXPECT_TRUE(drawn == DrawnNatively(frame, kSize)) << "frame " << frame;
+    }
+  }
+  guest->reset();
+  a.frontend->Close();
+  const auto exited = Next<wire::WorkerExitedT>();
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->exit_code, worker::kExitOk);
+  EXPECT_EQ(exited->signal, 0);
+  EXPECT_EQ(a.stats->objects, 0u);
 }
 
 TEST_F(DomainTest, AKilledWorkerIsReportedAndItsFrontEndSeesIt) {
@@ -338,6 +379,46 @@ TEST_F(DomainTest, ACaptureHoldsTheCommandsByName) {
                            "vkQueueSubmit", "\"kind\": \"reply\"", "vkCmdDispatch", "\"truncated\": false"}) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part;
   }
+}
+
+// A worker alone, with a short patience for GPU work.
+TEST(HangTest, GpuWorkThatDoesNotEndCostsTheContextAndThenTheWorkerButNobodyWaitsForEver) {
+  auto channel = CreateSeqPacketPair();
+  ASSERT_TRUE(channel.ok());
+  jail::SpawnOptions options;
+  options.program = Binary("sluice-worker");
+  options.arguments = {"--gpu_timeout=1s", "--log_level=3"};
+  options.environment = jail::InheritedEnvironment();
+  options.fds = {{channel->second.get(), worker::kChannelFd}};
+  options.namespaces = jail::Namespaces::All();
+  auto child = jail::Spawn(options);
+  ASSERT_TRUE(child.ok()) << child.status();
+  channel->second.Reset();
+  FakeFrontend frontend(std::move(channel->first));
+  ASSERT_TRUE(frontend.Hello("linux").ok());
+  frontend.CreateContext(1);
+  auto guest = GuestPlatform::Create(&frontend, 1);
+  ASSERT_TRUE(guest.ok());
+  VkResult error = VK_SUCCESS;
+  auto job = SaxpyJob::Create(64, &error);
+  ASSERT_NE(job, nullptr) << error;
+  // The GPU waits for an event that nobody sets.
+  VkEventCreateInfo event_info{};
+  event_info.sType = VK_STRUCTURE_TYPE_EVENT_CREATE_INFO;
+  VkEvent event = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateEvent(job->device(), &event_info, nullptr, &event), VK_SUCCESS);
+  ASSERT_EQ(job->SubmitWait(event), VK_SUCCESS);
+  const uint64_t fence = frontend.Fence(1, 0, (*guest)->channel().position(), 1);
+  const auto reason = frontend.WaitLost(1);
+  ASSERT_TRUE(reason.ok()) << reason.status();
+  EXPECT_EQ(*reason, wire::LostReason::kDeviceLost);
+  EXPECT_TRUE(frontend.WaitFence(1, fence).ok());
+  // Its memory cannot be freed while the GPU may write to it: giving up the context takes the process with it.
+  frontend.DestroyContext(1);
+  const auto status = child->Wait(kPatience);
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->code, worker::kExitHung) << status->ToString();
+  job.reset();
 }
 
 TEST(ListenTest, EachConnectionGetsAWorker) {

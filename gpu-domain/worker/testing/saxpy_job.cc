@@ -191,6 +191,16 @@ VkResult SaxpyJob::Submit(VkFence fence) {
   return vkQueueSubmit(queue_, 1, &submit, fence);
 }
 
+VkResult SaxpyJob::SubmitWait(VkEvent event) {
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  RETURN_IF_FAILED(vkBeginCommandBuffer(commands_, &begin));
+  vkCmdWaitEvents(commands_, 1, &event, VK_PIPELINE_STAGE_HOST_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, nullptr, 0,
+                  nullptr, 0, nullptr);
+  RETURN_IF_FAILED(vkEndCommandBuffer(commands_));
+  return Submit(VK_NULL_HANDLE);
+}
+
 VkResult SaxpyJob::Run(float a) {
   for (uint32_t i = 0; i < elements_; ++i) {
     data_[0][i] = static_cast<float>(i);

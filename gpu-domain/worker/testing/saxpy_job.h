@@ -21,8 +21,8 @@ class SaxpyJob {
   // Sets x[i] = i, y[i] = 1; submits y = a * x + y; waits for the fence. VK_SUCCESS and all elements right, or not.
   VkResult Run(float a);
   bool Right(float a) const;
-  // Submits once more without waiting.
-  VkResult Submit(VkFence fence);
+  // Submits work that waits for `event`, and returns.
+  VkResult SubmitWait(VkEvent event);
 
   VkInstance instance() const { return instance_; }
   VkPhysicalDevice physical() const { return physical_; }
@@ -35,6 +35,7 @@ class SaxpyJob {
   VkResult MakeBuffer(int index);
   VkResult MakePipeline();
   VkResult Record(float a);
+  VkResult Submit(VkFence fence);
 
   const uint32_t elements_;
   VkInstance instance_ = VK_NULL_HANDLE;
