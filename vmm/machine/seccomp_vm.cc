@@ -43,6 +43,8 @@ jail::SeccompPolicy VmSeccompPolicy(pid_t pid) {
   policy.AllowIf("tgkill", {ArgEquals32(0, static_cast<uint32_t>(pid))});
   // Clocks; the vDSO falls back to these.
   policy.Allow({"clock_gettime", "gettimeofday", "clock_nanosleep", "nanosleep"});
+  // RESOURCE_ASSIGN_UUID.
+  policy.Allow({"getrandom"});
 
   // KVM while the guest runs: the guest itself; blobs, doorbells and interrupts that come and go; registers for a
   // diagnosis.
@@ -56,7 +58,7 @@ jail::SeccompPolicy VmSeccompPolicy(pid_t pid) {
 
   // Building the machine: the rest of KVM, threads, the firmware image, the helper of the empty root (wait4).
   policy.AllowInit({"clone3", "clone", "pread64", "lseek", "epoll_create1", "timerfd_create", "wait4", "prlimit64",
-                    "getrandom", "pipe2", "socketpair", "uname", "sysinfo"});
+                    "pipe2", "socketpair", "uname", "sysinfo"});
   policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xffff'ff00, KVMIO << 8}});    // _IO(KVMIO, ...)
   for (const uint32_t direction : {0x4000'0000u, 0x8000'0000u, 0xc000'0000u}) {  // _IOW, _IOR, _IOWR of any size
     policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xc000'ff00, direction | (KVMIO << 8)}});
