@@ -59,7 +59,7 @@ absl::Status Channel::Send(absl::Span<const uint8_t> bytes, bool bounded) {
   if (!s.open) return absl::UnavailableError("the service channel is closed");
   if (bounded && s.OverBound(bytes.size())) return absl::ResourceExhaustedError("the service channel is full");
   if (s.queue.empty()) {
-    const absl::Status sent = SendPacket(s.descriptor.native_handle(), bytes, {}, /*nonblocking=*/true);
+    absl::Status sent = SendPacket(s.descriptor.native_handle(), bytes, {}, /*nonblocking=*/true);
     if (sent.ok()) return sent;
     if (!absl::IsResourceExhausted(sent)) {
       s.Shutdown(sent);

@@ -92,8 +92,8 @@ void Control::Handle(uint16_t queue, uint64_t request, absl::Span<const uint8_t>
   pending.fenced = current_.fenced;
   pending.timeline = timeline;
   pending.waits_for_capset = current_.waits_for_capset;
-  if (outcome.has_value()) pending.response = *std::move(outcome);
   current_.entry.ready = outcome.has_value();
+  if (outcome.has_value()) pending.response = *std::move(outcome);
   pending_.emplace(request, std::move(pending));
   if (current_.fenced) {
     std::vector<uint64_t> done;

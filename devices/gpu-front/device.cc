@@ -137,7 +137,7 @@ void GpuFront::Drain(uint16_t index) {
       kChainsPerTurn, [this, index](virtio::DescriptorChain chain) { Take(index, std::move(chain)); });
   draining_ = false;
   // Answers to requests of the control queue may have completed while the cursor queue was drained, and vice versa.
-  for (uint16_t queue = 0; queue < activation_->queues.size(); ++queue) Interrupt(queue);
+  for (size_t queue = 0; queue < activation_->queues.size(); ++queue) Interrupt(static_cast<uint16_t>(queue));
   if (!more.ok()) {
     SLUICE_LOG_GUEST(warn, "virtio-gpu: queue {} is broken: {}", index, std::string(more.status().message()));
     activation_->interrupt->SetNeedsReset();

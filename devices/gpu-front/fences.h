@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -29,7 +30,9 @@ struct TimelineKey {
 
   static TimelineKey Global() { return {}; }
   static TimelineKey Ring(uint32_t context, uint8_t ring) { return {false, context, ring}; }
-  friend auto operator<=>(const TimelineKey&, const TimelineKey&) = default;
+  friend bool operator<(const TimelineKey& a, const TimelineKey& b) {
+    return std::tie(a.global, a.context, a.ring) < std::tie(b.global, b.context, b.ring);
+  }
 };
 
 struct TimelineEntry {
