@@ -221,14 +221,14 @@ TEST_F(SupervisorTest, ADomainThatNeverAttachesIsNotWaitedForForEver) {
 }
 
 TEST_F(SupervisorTest, ADomainThatDoesNotStopIsKilled) {
-  options_.patience = absl::Seconds(1);
+  options_.patience = absl::Seconds(4);
   const Report report = Run(PlanOf("never-stops", {"web"}));
   EXPECT_THAT(report.domains[0].state, HasSubstr("killed by signal 9"));
   EXPECT_TRUE(report.frontends[0].ok) << report.frontends[0].exit_cause;
 }
 
 TEST_F(SupervisorTest, AfterTheTimeoutMachinesAreStoppedInOrder) {
-  options_.timeout = absl::Milliseconds(500);
+  options_.timeout = absl::Seconds(4);
   const Report report = Run(PlanOf("good", {"wait-0", "wait-1"}));
   EXPECT_FALSE(report.ok);
   EXPECT_EQ(report.interrupted, "timeout");
@@ -237,7 +237,7 @@ TEST_F(SupervisorTest, AfterTheTimeoutMachinesAreStoppedInOrder) {
 }
 
 TEST_F(SupervisorTest, AMachineThatDoesNotStopIsKilledAfterAWhile) {
-  options_.timeout = absl::Milliseconds(200);
+  options_.timeout = absl::Seconds(4);
   options_.patience = absl::Seconds(1);
   const Report report = Run(PlanOf("good", {"hang"}));
   EXPECT_THAT(report.frontends[0].exit_cause, HasSubstr("killed by signal 9"));
