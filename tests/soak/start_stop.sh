@@ -26,6 +26,7 @@ shared_kib() { awk '/^Shmem:/ {print $2}' /proc/meminfo; }
 wrong=0
 one() {
   local i=$1 code=0
+  rm -f "$work/log"  # what is waited for below must be of this run
   if (( i % 4 == 3 )); then
     "$bin/sluice" run "$work/long.json" --out "$work/out" > "$work/log" 2>&1 &
     local pid=$!
@@ -56,7 +57,7 @@ rc=0
 (( wrong == 0 )) || rc=1
 (( after_processes <= before_processes )) || { echo "processes were left behind"; rc=1; }
 (( after_files <= before_files )) || { echo "files were left behind"; rc=1; }
-# Other programs live on this machine too: a leak of one descriptor or one page per run would show as hundreds.
-(( after_open <= before_open + count / 2 + 64 )) || { echo "open files grew"; rc=1; }
-(( after_shared <= before_shared + count * 8 + 4096 )) || { echo "shared memory grew"; rc=1; }
+# Each run is a process of its own: descriptors that it leaks go with it (supervisor_test runs many in one process and counts).
+# The system's number of open files is shown only: other programs live here too. Leaked memory files would be shared memory.
+(( after_shared <= before_shared + count * 4 + 8192 )) || { echo "shared memory grew"; rc=1; }
 exit $rc

@@ -270,6 +270,14 @@ TEST_F(SupervisorTest, ASecondSignalKillsAtOnce) {
   EXPECT_THAT(report.frontends[0].exit_cause, HasSubstr("killed by signal 9"));
 }
 
+TEST_F(SupervisorTest, AHundredRunsInOneProcessLeakNoDescriptorAndNoChild) {
+  const Plan plan = PlanOf("good", {"web", "code-3", "crash"});
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(Run(plan).frontends[0].exit_code, 0);
+    ASSERT_EQ(OpenFiles(), files_before_) << "after run " << i;
+  }
+}
+
 TEST_F(SupervisorTest, AFirmwareFileThatWentAwayStopsTheRunBeforeItStarts) {
   firmware_ = "/nonexistent.elf";
   EXPECT_TRUE(absl::IsNotFound(RunPlan(PlanOf("good", {"web"}), options_).status()));
