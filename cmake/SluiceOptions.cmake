@@ -75,5 +75,8 @@ target_link_libraries(sluice_flatbuffers_lib INTERFACE ${FLATBUFFERS_STATIC})
 
 # Asio, compiled once (ASIO_SEPARATE_COMPILATION).
 add_library(sluice_asio STATIC ${CMAKE_SOURCE_DIR}/cmake/asio.cc)
-target_compile_definitions(sluice_asio PUBLIC ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED)
+# ASIO_DISABLE_STD_ALIGNED_ALLOC: else the choice between aligned_alloc and operator new depends on whether a standard header came
+# before Asio's in each file, and memory allocated one way is freed the other.
+target_compile_definitions(sluice_asio PUBLIC ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
+  ASIO_DISABLE_STD_ALIGNED_ALLOC)
 target_link_libraries(sluice_asio PUBLIC sluice_flags Threads::Threads)

@@ -104,6 +104,9 @@ const std::vector<std::string>& SanitizerCalls() {
     "dup",
     "access",
     "process_vm_readv",
+    // UBSan asks whether memory can be read by writing it to a pipe.
+    "pipe",
+    "pipe2",
 #endif
   };
   return calls;

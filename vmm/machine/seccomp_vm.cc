@@ -56,9 +56,9 @@ jail::SeccompPolicy VmSeccompPolicy(pid_t pid) {
     policy.AllowIf("ioctl", {ArgEquals32(1, static_cast<uint32_t>(request))});
   }
 
-  // Building the machine: the rest of KVM, threads, the firmware image, the helper of the empty root (wait4).
-  policy.AllowInit({"clone3", "clone", "pread64", "lseek", "epoll_create1", "timerfd_create", "wait4", "prlimit64",
-                    "pipe2", "socketpair", "uname", "sysinfo"});
+  // Building the machine: the rest of KVM, threads, the firmware image.
+  policy.AllowInit(
+      {"clone3", "clone", "pread64", "lseek", "epoll_create1", "timerfd_create", "prlimit64", "uname", "sysinfo"});
   policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xffff'ff00, KVMIO << 8}});    // _IO(KVMIO, ...)
   for (const uint32_t direction : {0x4000'0000u, 0x8000'0000u, 0xc000'0000u}) {  // _IOW, _IOR, _IOWR of any size
     policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xc000'ff00, direction | (KVMIO << 8)}});

@@ -111,6 +111,7 @@ class VmProcess {
 
 template <typename Table>
 void VmProcess::Send(wire::FromVm type, Table table, int fd) {
+  if (orphaned_) return;
   wire::VmEventT event;
   event.body.type = type;
   event.body.value = new Table(std::move(table));  // owned by the union
