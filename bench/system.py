@@ -4,7 +4,7 @@
   bench/system.py [--sluice build/release/bin/sluice] [--runs 7] [--out out/bench]
 
 - `bench` guest (CPL3) through a process domain on the Vulkan driver at hand: every `BENCH name value unit` line of its serial log.
-- VM start: exec of the VM process to the guest's first instruction (`first_instruction_us` of report.json), `hello` guest without a GPU and with one.
+- VM start: exec of the VM process to the guest's first instruction (`first_instruction_ms` of report.json), `hello` guest without a GPU and with one.
 - Resident memory of a VM process without guest RAM and blobs: Rss of its mappings that are not memfds, from /proc/PID/smaps.
 """
 import argparse
@@ -92,7 +92,7 @@ def main():
                 note(match[1], float(match[2]), match[3])
         for name in ("hello", "hello-gpu"):
             report = run(args, out / f"{name}.json", out / name)
-            note(f"vm_start/{name}", report["frontends"][0]["first_instruction_us"] / 1000, "ms")
+            note(f"vm_start/{name}", report["frontends"][0]["first_instruction_ms"], "ms")
         with open(out / "spin.txt", "wb") as log:
             supervisor = subprocess.Popen([args.sluice, "run", str(out / "spin.json"), "--out", str(out / "spin")],
                                           stdout=log, stderr=log)
