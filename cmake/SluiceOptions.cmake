@@ -85,3 +85,10 @@ add_library(sluice_asio STATIC ${CMAKE_SOURCE_DIR}/cmake/asio.cc)
 target_compile_definitions(sluice_asio PUBLIC ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
   ASIO_DISABLE_STD_ALIGNED_ALLOC)
 target_link_libraries(sluice_asio PUBLIC sluice_flags Threads::Threads)
+
+# For tests that open the Vulkan driver in their own process; see driver_leaks.cc. Nothing outside ASan builds.
+add_library(sluice_driver_leaks INTERFACE)
+if(SLUICE_SANITIZER STREQUAL "address")
+  target_sources(sluice_driver_leaks INTERFACE ${CMAKE_SOURCE_DIR}/cmake/driver_leaks.cc)
+  target_link_libraries(sluice_driver_leaks INTERFACE ${CMAKE_DL_LIBS})
+endif()

@@ -47,7 +47,8 @@ const char* GpuResultName(GpuResult result) {
 
 bool Gpu::Open(const GpuOptions& options) {
   PciFunction function;
-  if (!FindPciFunction(kVirtioVendor, kVirtioGpuDevice, &function) || !pci_.Open(function, options.reset_timeout_ns)) return false;
+  if (!FindPciFunction(kVirtioVendor, kVirtioGpuDevice, &function) || !pci_.Open(function, options.reset_timeout_ns))
+    return false;
   timeout_ns_ = options.timeout_ns;
   features_ = pci_.Negotiate(options.features);
   if (features_ == 0) return false;

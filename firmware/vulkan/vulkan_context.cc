@@ -126,8 +126,12 @@ void VulkanContext::FreeSharedMemory(const guest::SharedMemory& memory) {
   gpu_->Unref(memory.resource_id);
 }
 
-void VulkanContext::Yield() { Pause(); }
+void VulkanContext::Yield() {
+  Pause();
+}
 
-uint64_t VulkanContext::NowNs() { return firmware::NowNs(); }
+uint64_t VulkanContext::NowNs() {
+  return firmware::NowNs();
+}
 
 }  // namespace sluice::firmware

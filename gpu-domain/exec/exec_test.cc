@@ -10,14 +10,6 @@
 #include "gpu-domain/exec/testing/harness.h"
 #include "gpu-domain/exec/testing/scene.h"
 
-#ifdef SLUICE_ASAN
-// Vulkan drivers leak a little when the loader unloads them, from modules that are gone by the time leaks are reported,
-// so that no suppression can name them. Leaks of our own show in exec_refusal_test, which has no driver.
-extern "C" const char* __asan_default_options() {
-  return "detect_leaks=0";
-}
-#endif
-
 namespace sluice::exec {
 namespace {
 

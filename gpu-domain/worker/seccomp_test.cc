@@ -1,6 +1,5 @@
-// The worker's system call filter, in child processes of this test: what it forbids ends the process, what it answers is answered.
-#include "gpu-domain/worker/seccomp_worker.h"
-
+// The worker's system call filter, in child processes of this test: what it forbids ends the process, what it answers
+// is answered.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -13,6 +12,8 @@
 #include <cerrno>
 #include <functional>
 #include <thread>
+
+#include "gpu-domain/worker/seccomp_worker.h"
 
 namespace sluice::worker {
 namespace {
