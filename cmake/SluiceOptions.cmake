@@ -86,9 +86,9 @@ target_compile_definitions(sluice_asio PUBLIC ASIO_STANDALONE ASIO_SEPARATE_COMP
   ASIO_DISABLE_STD_ALIGNED_ALLOC)
 target_link_libraries(sluice_asio PUBLIC sluice_flags Threads::Threads)
 
-# For tests that open the Vulkan driver in their own process; see driver_leaks.cc. Nothing outside ASan builds.
-add_library(sluice_driver_leaks INTERFACE)
-if(SLUICE_SANITIZER STREQUAL "address")
-  target_sources(sluice_driver_leaks INTERFACE ${CMAKE_SOURCE_DIR}/cmake/driver_leaks.cc)
-  target_link_libraries(sluice_driver_leaks INTERFACE ${CMAKE_DL_LIBS})
+# For programs that open the Vulkan driver in their own process; see driver_sanitizers.cc. Nothing in other builds.
+add_library(sluice_driver_sanitizers INTERFACE)
+if(SLUICE_SANITIZER)
+  target_sources(sluice_driver_sanitizers INTERFACE ${CMAKE_SOURCE_DIR}/cmake/driver_sanitizers.cc)
+  target_link_libraries(sluice_driver_sanitizers INTERFACE ${CMAKE_DL_LIBS})
 endif()

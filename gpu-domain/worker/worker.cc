@@ -1,5 +1,6 @@
 #include "gpu-domain/worker/worker.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,7 +84,8 @@ class Worker::Impl {
         watchdog_(io_) {
     on_hung_ = [](absl::string_view what) {
       SLUICE_LOG(error, "{}: the worker ends", std::string(what));
-      _exit(kExitHung);
+      // At once, past libc and whatever hooks it: other threads are stuck in the driver and cannot be joined.
+      syscall(SYS_exit_group, kExitHung);
     };
     shared_.options = &options_;
     shared_.driver = driver_;
