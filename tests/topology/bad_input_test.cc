@@ -139,6 +139,28 @@ TEST(Kvm, NotPermittedIsItsOwnMessageWithARemedy) {
   EXPECT_THAT(run.Err(), AllOf(HasSubstr("/dev/kvm"), HasSubstr("may not be opened"), HasSubstr("group")));
 }
 
+TEST(Files, AFifoIsRefusedAndNotWaitedFor) {
+  const TempDir dir;
+  const std::string fifo = dir.path() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"check", fifo}, {"run", fifo}, {"vm", fifo}, {"trace", "dump", fifo}}) {
+    SluiceProcess run(arguments);
+    EXPECT_EQ(run.Wait(absl::Seconds(60)), 6);
+    EXPECT_THAT(run.Err(), HasSubstr(fifo + ": is not a regular file"));
+  }
+}
+
+TEST(Files, StandardOutputThatCannotBeWrittenIsAnError) {
+  const std::vector<std::string> before = {"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/full"};
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"check", SLUICE_SOURCE_DIR "/examples/first-light.json"}, {"--help"}, {"version"}}) {
+    SluiceProcess run(arguments, before);
+    EXPECT_EQ(run.Wait(), 7);
+    EXPECT_THAT(run.Err(), HasSubstr("standard output could not be written"));
+  }
+}
+
 TEST(Help, ListsVerbsAndExitCodes) {
   SluiceProcess help({"--help"});
   EXPECT_EQ(help.Wait(), 0);

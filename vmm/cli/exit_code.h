@@ -12,8 +12,9 @@ enum ExitCode : int {
   kUsage = 2,           // wrong arguments
   kConfig = 3,          // the configuration file is wrong
   kNoDomain = 4,        // no GPU Domain of the OS type, no room, or fewer front-ends than domains
-  kHost = 5,            // this host cannot: /dev/kvm missing, not permitted, or not usable
+  kHost = 5,            // this host cannot: /dev/kvm or Vulkan missing, not permitted, or not usable
   kMissingFile = 6,     // the configuration or a file that it names is missing or unreadable
+  kOutput = 7,          // a file in --out or standard output could not be written
   kInternal = 70,       // our fault
 };
 

@@ -1,6 +1,7 @@
 // File: main.cc
 //
 // `sluice`: the one program of the host. See --help.
+#include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -33,8 +34,9 @@ exit codes:
   2   wrong arguments
   3   the configuration file is wrong
   4   no GPU Domain of the OS type, no room, or fewer front-ends than domains
-  5   this host cannot: /dev/kvm missing, not permitted or not usable
+  5   this host cannot: /dev/kvm or Vulkan missing, not permitted or not usable
   6   the configuration file or a file that it names is missing or unreadable
+  7   a file in --out, or standard output, could not be written: disk full, or something else has that name
   70  internal error
 )";
 
@@ -45,19 +47,29 @@ struct Verb {
 constexpr Verb kVerbs[] = {
     {RunSpec, RunCommand}, {VmSpec, VmCommand}, {CheckSpec, CheckCommand}, {TraceSpec, TraceCommand}};
 
+// `code`, unless what was printed did not get out and nothing else was wrong.
+int FlushOutput(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good()) return code;
+  Complain(absl::StrCat("standard output could not be written", errno != 0 ? ": " : "",
+                        errno != 0 ? std::strerror(errno) : ""));
+  return code == kOk ? kOutput : code;
+}
+
 int Main(std::vector<std::string> arguments) {
   if (arguments.empty()) {
     std::cerr << kHelp;
     return kUsage;
   }
   if (arguments[0] == "help" && arguments.size() > 1) arguments = {arguments[1], "--help"};
-  if (arguments[0] == "--help" || arguments[0] == "help") {
+  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     std::cout << kHelp;
-    return kOk;
+    return FlushOutput(kOk);
   }
-  if (arguments[0] == "--version") {
+  if (arguments[0] == "--version" || arguments[0] == "version") {
     std::cout << Version() << "\n";
-    return kOk;
+    return FlushOutput(kOk);
   }
   for (const Verb& verb : kVerbs) {
     if (arguments[0] != verb.spec().verb) continue;
@@ -68,9 +80,9 @@ int Main(std::vector<std::string> arguments) {
     }
     if (args->help) {
       std::cout << HelpText(verb.spec());
-      return kOk;
+      return FlushOutput(kOk);
     }
-    return verb.command(*args);
+    return FlushOutput(verb.command(*args));
   }
   Complain(absl::StrCat("'", arguments[0], "': unknown verb; there are: run, vm, check, trace. See sluice --help"));
   return kUsage;

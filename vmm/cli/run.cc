@@ -105,10 +105,11 @@ int RunFile(const Args& args, FileKind kind) {
   if (!options.out_directory.empty()) {
     const absl::Status written =
         topology::WriteFile(options.out_directory + "/report.json", topology::ReportJson(*report));
-    if (!written.ok()) {
-      Complain(written.message());
-      return kInternal;
-    }
+    if (!written.ok() && report->output_error.empty()) report->output_error = std::string(written.message());
+  }
+  if (!report->output_error.empty()) {
+    Complain(report->output_error);
+    return kOutput;
   }
   return report->ok ? kOk : kFrontendFailed;
 }

@@ -31,6 +31,10 @@ int TraceCommand(const Args& args) {
     Complain(absl::StrCat(file, ": no such file"));
     return kMissingFile;
   }
+  if (!std::filesystem::is_regular_file(file, error)) {  // a FIFO would be waited for
+    Complain(absl::StrCat(file, ": is not a regular file"));
+    return kMissingFile;
+  }
   const absl::Status status = trace::DumpTrace(file, std::cout);
   std::cout << std::flush;
   if (status.ok()) return kOk;

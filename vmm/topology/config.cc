@@ -1,11 +1,14 @@
 #include "vmm/topology/config.h"
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "vmm/base/unique_fd.h"
+#include "vmm/topology/output_file.h"
 #include "vmm/topology/schema.h"
 
 namespace sluice::topology {
@@ -13,19 +16,28 @@ namespace {
 
 bool ReadText(const std::string& path, Document* document) {
   document->file = path;
-  std::ifstream in(path, std::ios::binary);
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    document->problems.push_back({ProblemKind::kMissingFile, "", "is a directory, not a file"});
+  const absl::StatusOr<UniqueFd> fd = OpenInput(path);
+  if (absl::IsFailedPrecondition(fd.status())) {
+    document->problems.push_back(
+        {ProblemKind::kMissingFile, "", std::string(absl::StripPrefix(fd.status().message(), path + ": "))});
     return false;
   }
   // One byte more than is allowed: enough to be refused as too long.
   std::string buffer(kMaxJsonBytes + 1, '\0');
-  if (!in.is_open() || (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())).bad())) {
+  size_t have = 0;
+  ssize_t n = fd.ok() ? 1 : -1;
+  while (fd.ok() && n > 0 && have < buffer.size()) {
+    n = read(fd->get(), buffer.data() + have, buffer.size() - have);
+    if (n < 0 && errno == EINTR)
+      n = 1;
+    else if (n > 0)
+      have += static_cast<size_t>(n);
+  }
+  if (n < 0) {
     document->problems.push_back({ProblemKind::kMissingFile, "", "cannot be read; check the path and its permissions"});
     return false;
   }
-  buffer.resize(static_cast<size_t>(in.gcount()));
+  buffer.resize(have);
   document->text = std::move(buffer);
   return true;
 }

@@ -11,12 +11,12 @@
 namespace sluice::topology {
 
 absl::StatusOr<std::unique_ptr<FrontendProcess>> FrontendProcess::Start(asio::io_context& loop,
-                                                                        const FrontendPlan& plan,
-                                                                        const Options& options, Events events) {
+                                                                        const FrontendPlan& plan, Options options,
+                                                                        Events events) {
   SLUICE_ASSIGN_OR_RETURN(auto sockets, CreateSeqPacketPair());
   SLUICE_ASSIGN_OR_RETURN(StatsPage stats, StatsPage::Create("vm-stats"));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<SerialLog> serial,
-                          SerialLog::Create(loop, options.serial_path, options.serial));
+                          SerialLog::Create(loop, std::move(options.serial_file), options.serial));
   const UniqueFd serial_end = serial->TakeWriteEnd();
 
   machine::VmProcessConfig config;

@@ -33,7 +33,7 @@ class FrontendProcess {
     int firmware = -1;
     int channel = -1;  // -1: no GPU Domain
     LogLevel log_level = LogLevel::kWarn;
-    std::string serial_path;  // "": none
+    UniqueFd serial_file;  // invalid: none
     std::function<void(absl::string_view)> serial;
   };
   struct Events {
@@ -43,7 +43,7 @@ class FrontendProcess {
 
   // The descriptors in `options` may be closed afterwards.
   static absl::StatusOr<std::unique_ptr<FrontendProcess>> Start(asio::io_context& loop, const FrontendPlan& plan,
-                                                                const Options& options, Events events);
+                                                                Options options, Events events);
 
   // Asks the machine to end; `ended` follows.
   void Stop();
@@ -54,6 +54,8 @@ class FrontendProcess {
   // What the guest or the machine said: 0..255, or -1.
   int exit_code() const { return exit_code_; }
   const std::string& exit_cause() const { return exit_cause_; }
+  // OK, or why the serial log is not complete.
+  const absl::Status& serial_error() const { return serial_->error(); }
   const StatsPage& stats() const { return stats_; }
   // What was on the screen last; nullopt: nothing, ever. Error: the process sent nonsense.
   std::optional<absl::StatusOr<Picture>> LastPicture() const;

@@ -1,15 +1,19 @@
 #include "vmm/topology/png.h"
 
+#include <fcntl.h>
 #include <png.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "vmm/base/status_macros.h"
+#include "vmm/base/unique_fd.h"
+#include "vmm/topology/output_file.h"
 
 namespace sluice::topology {
 namespace {
@@ -84,9 +88,19 @@ absl::Status WritePng(const std::string& path, const Picture& picture) {
   image.width = picture.width;
   image.height = picture.height;
   image.format = PNG_FORMAT_RGB;
-  if (png_image_write_to_file(&image, path.c_str(), 0, picture.rgb.data(), 0, nullptr) == 0)
-    return PngError(image, path);
-  return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(PartialFile file, PartialFile::Create(path));
+  UniqueFd copy(fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return ErrnoToStatus(errno, path);
+  std::FILE* const stream = fdopen(copy.get(), "wb");
+  if (stream == nullptr) return ErrnoToStatus(errno, path);
+  static_cast<void>(copy.Release());  // the stream's now
+  errno = 0;
+  absl::Status status;
+  if (png_image_write_to_stdio(&image, stream, 0, picture.rgb.data(), 0, nullptr) == 0 || std::fflush(stream) != 0)
+    status = errno != 0 ? ErrnoToStatus(errno, path) : PngError(image, path);
+  if (std::fclose(stream) != 0 && status.ok()) status = ErrnoToStatus(errno, path);
+  SLUICE_RETURN_IF_ERROR(status);
+  return file.Commit();
 }
 
 absl::StatusOr<Picture> ReadPng(const std::string& path) {

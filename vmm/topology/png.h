@@ -36,7 +36,7 @@ struct Picture {
 // Copies a scanout out of `memfd`. INVALID_ARGUMENT: sizes out of range, unknown format, or more than the memfd holds.
 absl::StatusOr<Picture> ReadScanout(const ScanoutShape& shape, int memfd);
 
-// Writes `path` (replaced if it exists). The bytes depend on the pixels only.
+// Writes `path` (replaced if it exists, and only once all is written). The bytes depend on the pixels only.
 absl::Status WritePng(const std::string& path, const Picture& picture);
 // Reads back an 8-bit RGB PNG: for tests and for comparing pictures.
 absl::StatusOr<Picture> ReadPng(const std::string& path);

@@ -1,19 +1,14 @@
 #include "vmm/topology/report.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "vmm/base/status_macros.h"
-#include "vmm/base/unique_fd.h"
 #include "vmm/topology/json.h"
+#include "vmm/topology/output_file.h"
 
 namespace sluice::topology {
 namespace {
@@ -147,25 +142,9 @@ std::string ReportTable(const Report& report) {
 }
 
 absl::Status WriteFile(const std::string& path, absl::string_view text) {
-  const std::string temporary = absl::StrCat(path, ".part");
-  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return ErrnoToStatus(errno, temporary);
-  while (!text.empty()) {
-    const ssize_t n = write(fd.get(), text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const absl::Status status = ErrnoToStatus(errno, temporary);
-      unlink(temporary.c_str());
-      return status;
-    }
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status status = ErrnoToStatus(errno, path);
-    unlink(temporary.c_str());
-    return status;
-  }
-  return absl::OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(PartialFile file, PartialFile::Create(path));
+  SLUICE_RETURN_IF_ERROR(WriteAll(file.fd(), text, path));
+  return file.Commit();
 }
 
 }  // namespace sluice::topology

@@ -61,6 +61,8 @@ struct Report {
   double time_ms = 0;
   bool ok = false;
   std::string interrupted;  // "SIGINT", "timeout", or ""
+  // Of the first picture, log or capture that could not be written: which, and why; else "". Not in report.json.
+  std::string output_error;
   std::vector<DomainReport> domains;
   std::vector<FrontendReport> frontends;
 };

@@ -3,27 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "vmm/base/status_macros.h"
+#include "vmm/topology/output_file.h"
 
 namespace sluice::topology {
-namespace {
-
-void WriteAll(int fd, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // a full disk costs the log, not the run
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<SerialLog>> SerialLog::Create(asio::io_context& loop, const std::string& path,
+absl::StatusOr<std::unique_ptr<SerialLog>> SerialLog::Create(asio::io_context& loop, UniqueFd file,
                                                              std::function<void(absl::string_view)> also) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoToStatus(errno, "pipe2");
@@ -31,11 +18,6 @@ absl::StatusOr<std::unique_ptr<SerialLog>> SerialLog::Create(asio::io_context& l
   UniqueFd write_end(ends[1]);
   // Only this end: a guest that writes faster than the log is read waits.
   if (fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return ErrnoToStatus(errno, "O_NONBLOCK");
-  UniqueFd file;
-  if (!path.empty()) {
-    file.Reset(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!file.valid()) return ErrnoToStatus(errno, path);
-  }
   std::unique_ptr<SerialLog> log(
       new SerialLog(loop, std::move(read_end), std::move(write_end), std::move(file), std::move(also)));
   log->watch_.Start([raw = log.get()] { return raw->ReadSome(); });
@@ -68,11 +50,12 @@ bool SerialLog::ReadSome() {
 
 void SerialLog::Keep(absl::string_view bytes) {
   if (also_) also_(bytes);
-  if (!file_.valid() || kept_ >= kMaxLogBytes) return;
+  if (!file_.valid() || kept_ >= kMaxLogBytes || !error_.ok()) return;
   const absl::string_view part = bytes.substr(0, kMaxLogBytes - kept_);
-  WriteAll(file_.get(), part);
+  error_ = WriteAll(file_.get(), part, "serial log");
   kept_ += part.size();
-  if (kept_ >= kMaxLogBytes) WriteAll(file_.get(), "\n[the log ends here: the guest wrote more than 4 MiB]\n");
+  if (error_.ok() && kept_ >= kMaxLogBytes)
+    error_ = WriteAll(file_.get(), "\n[the log ends here: the guest wrote more than 4 MiB]\n", "serial log");
 }
 
 }  // namespace sluice::topology

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "vmm/base/unique_fd.h"
@@ -23,13 +24,15 @@ inline constexpr uint64_t kMaxLogBytes = 4 << 20;
 
 class SerialLog {
  public:
-  // `path` "": no file. `also` may be empty.
-  static absl::StatusOr<std::unique_ptr<SerialLog>> Create(asio::io_context& loop, const std::string& path,
+  // `file` invalid: none. `also` may be empty.
+  static absl::StatusOr<std::unique_ptr<SerialLog>> Create(asio::io_context& loop, UniqueFd file,
                                                            std::function<void(absl::string_view)> also);
   // The end to write to, for the child; the caller closes it after the child has started.
   UniqueFd TakeWriteEnd() { return std::move(write_end_); }
   // Reads what is left and closes the file. For a writer that has ended.
   void Finish();
+  // Why the file is not complete, if it is not: a full disk costs the log, not the run.
+  const absl::Status& error() const { return error_; }
 
  private:
   SerialLog(asio::io_context& loop, UniqueFd read_end, UniqueFd write_end, UniqueFd file,
@@ -43,6 +46,7 @@ class SerialLog {
   UniqueFd file_;
   std::function<void(absl::string_view)> also_;
   uint64_t kept_ = 0;
+  absl::Status error_;
 };
 
 }  // namespace sluice::topology

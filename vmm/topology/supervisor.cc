@@ -1,12 +1,10 @@
 #include "vmm/topology/supervisor.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -20,6 +18,7 @@
 #include "vmm/base/unique_fd.h"
 #include "vmm/topology/domain_process.h"
 #include "vmm/topology/frontend_process.h"
+#include "vmm/topology/output_file.h"
 #include "vmm/topology/stats_page.h"
 
 namespace sluice::topology {
@@ -130,8 +129,7 @@ class Supervisor {
         frontend->report->domain = domain.name;
         domain.frontends.push_back(frontend->plan->name);
       }
-      frontend->firmware.Reset(open(frontend->plan->firmware.c_str(), O_RDONLY | O_CLOEXEC));
-      if (!frontend->firmware.valid()) return ErrnoToStatus(errno, frontend->plan->firmware);
+      SLUICE_ASSIGN_OR_RETURN(frontend->firmware, OpenInput(frontend->plan->firmware));
       frontends_.push_back(std::move(frontend));
     }
     remaining_ = frontends_.size();
@@ -284,8 +282,12 @@ class Supervisor {
     UniqueFd capture;
     const std::string capture_file = frontend->plan->name + ".capture";
     if (frontend->plan->gpu->capture && !options_.out_directory.empty()) {
-      capture.Reset(open(OutPath(capture_file).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-      if (!capture.valid()) return ErrnoToStatus(errno, OutPath(capture_file));
+      absl::StatusOr<UniqueFd> file = OpenOutput(OutPath(capture_file));
+      if (!file.ok()) {
+        OutputFailed(file.status());
+        return file.status();
+      }
+      capture = *std::move(file);
       frontend->report->capture = capture_file;
     }
     frontend->channel = std::move(channel.first);
@@ -319,7 +321,6 @@ class Supervisor {
     options.channel = frontend->channel.get();
     options.log_level = options_.log_level;
     const std::string serial_file = frontend->plan->name + ".serial.log";
-    options.serial_path = OutPath(serial_file);
     if (options_.serial)
       options.serial = [this, frontend](absl::string_view bytes) { options_.serial(frontend->plan->name, bytes); };
     FrontendProcess::Events events;
@@ -328,7 +329,17 @@ class Supervisor {
     };
     events.ended = [this, frontend] { OnMachineEnded(frontend); };
     frontend->started = Clock::now();
-    auto machine = FrontendProcess::Start(loop_, *frontend->plan, options, std::move(events));
+    if (!options_.out_directory.empty()) {
+      absl::StatusOr<UniqueFd> file = OpenOutput(OutPath(serial_file));
+      if (!file.ok()) {
+        OutputFailed(file.status());
+        NotStarted(frontend, std::string(file.status().message()));
+        return;
+      }
+      options.serial_file = *std::move(file);
+      frontend->report->serial_log = serial_file;
+    }
+    auto machine = FrontendProcess::Start(loop_, *frontend->plan, std::move(options), std::move(events));
     frontend->channel.Reset();
     frontend->firmware.Reset();
     if (!machine.ok()) {
@@ -337,7 +348,6 @@ class Supervisor {
     }
     frontend->machine = *std::move(machine);
     frontend->state = Frontend::State::kRunning;
-    if (!options.serial_path.empty()) frontend->report->serial_log = serial_file;
   }
 
   void NotStarted(Frontend* frontend, const std::string& why) {
@@ -388,6 +398,9 @@ class Supervisor {
     }
     report.first_instruction_ms = static_cast<double>(machine.first_instruction_ns()) / 1e6;
     FillCounters(*frontend, &report);
+    if (!machine.serial_error().ok())
+      OutputFailed(absl::InternalError(
+          absl::StrCat(OutPath(report.serial_log), ": not complete: ", machine.serial_error().message())));
     KeepPicture(*frontend, &report);
     Tell(absl::StrCat(report.name, ": ", report.exit_cause));
     Done(frontend);
@@ -417,7 +430,10 @@ class Supervisor {
     if (!picture.has_value() || options_.out_directory.empty()) return;
     const std::string file = report->name + ".png";
     absl::Status status = picture->status();
-    if (status.ok()) status = WritePng(OutPath(file), **picture);
+    if (status.ok()) {
+      status = WritePng(OutPath(file), **picture);
+      if (!status.ok()) OutputFailed(status);
+    }
     if (status.ok()) {
       report->picture = file;
     } else {
@@ -425,6 +441,10 @@ class Supervisor {
       report->ok = false;
       absl::StrAppend(&report->exit_cause, "; its picture could not be written: ", status.message());
     }
+  }
+
+  void OutputFailed(const absl::Status& status) {
+    if (report_.output_error.empty()) report_.output_error = std::string(status.message());
   }
 
   void Done(Frontend* frontend) {
@@ -481,7 +501,7 @@ class Supervisor {
     report_.selection = plan_.selection == Selection::kPack     ? "pack"
                         : plan_.selection == Selection::kSpread ? "spread"
                                                                 : "least-loaded";
-    report_.ok = report_.interrupted.empty();
+    report_.ok = report_.interrupted.empty() && report_.output_error.empty();
     for (const FrontendReport& frontend : report_.frontends) report_.ok = report_.ok && frontend.ok;
     return std::move(report_);
   }
