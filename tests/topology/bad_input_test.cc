@@ -59,7 +59,7 @@ constexpr BadInput kInputs[] = {
     {"MissingFirmware", "{\"frontends\": [{\"name\": \"a\", \"os\": \"x\",\n\"firmware\": \"guests/none.elf\"}]}", 6,
      "lab.json:2: frontends[0].firmware: 'guests/none.elf'", "there is no such file"},
     {"FirmwareThatIsNoGuest", "{\"frontends\": [{\"name\": \"a\", \"os\": \"x\",\n\"firmware\": \"./lab.json\"}]}", 3,
-     "lab.json:2: frontends[0].firmware: './lab.json'", "not an ELF64 file"},
+     "lab.json:2: frontends[0].firmware: './lab.json'", "not a usable ELF file"},
 };
 
 class BadInputTest : public ::testing::TestWithParam<BadInput> {};

@@ -1,9 +1,11 @@
 #include "vmm/topology/config.h"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -166,6 +168,27 @@ TEST(Config, AllMistakesAreToldAtOnce) {
                             HasSubstr("lab.json:3: frontends[0].colour")));
 }
 
+TEST(Config, TheWindowHasTheLimitsOfTheMachine) {
+  const auto with = [](const std::string& mib) {
+    return ReportOf(R"({"gpu_domains": [{"name": "a", "os": "x"}],
+        "frontends": [{"name": "f", "os": "x", "firmware": "f", "gpu": {"window_mib": )" +
+                    mib + "}}]}");
+  };
+  EXPECT_EQ(with("16"), "");
+  EXPECT_EQ(with("2048"), "");
+  EXPECT_THAT(with("8"), HasSubstr("must be 16 to 2048"));
+  EXPECT_THAT(with("4096"), HasSubstr("must be 16 to 2048"));
+}
+
+TEST(Config, TheTypesOfAPolicyAreNames) {
+  const auto with = [](const std::string& os) {
+    return ReportOf(R"({"domain_policy": {"os": [")" + os + R"("]},
+                        "frontends": [{"name": "f", "os": "x", "firmware": "f"}]})");
+  };
+  EXPECT_THAT(with("Linux/../x"), HasSubstr("domain_policy.os[0]: 'Linux/../x': must be lower-case letters"));
+  EXPECT_THAT(with("abcdefghijklmnop"), HasSubstr("must be 1 to 15 bytes"));
+}
+
 TEST(Config, DomainsAndPolicyTogetherAreRefused) {
   EXPECT_THAT(ReportOf(R"({"gpu_domains": [{"name": "a", "os": "x"}], "domain_policy": {"os": ["x"]},
                            "frontends": [{"name": "f", "os": "x", "firmware": "f", "gpu": {}}]})"),
@@ -226,11 +249,59 @@ TEST(Firmware, NamesArePutIntoTheShippedDirectoryAndPathsNextToTheFile) {
   EXPECT_EQ(ResolveFirmware("/a/b", search), "/a/b");
 }
 
+// The smallest guest: one segment of one byte at `address`.
+std::string ElfAt(uint64_t address, uint16_t segments = 1, uint32_t type = PT_LOAD) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_version = EV_CURRENT;
+  header.e_type = ET_EXEC;
+  header.e_machine = EM_X86_64;
+  header.e_entry = address;
+  header.e_phoff = header.e_ehsize = sizeof(header);
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = segments;
+  Elf64_Phdr segment{};
+  segment.p_type = type;
+  segment.p_flags = PF_X | PF_R;
+  segment.p_vaddr = segment.p_paddr = address;
+  segment.p_memsz = 1;
+  std::string bytes(sizeof(header) + sizeof(segment), '\0');
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::memcpy(bytes.data() + sizeof(header), &segment, sizeof(segment));
+  return bytes;
+}
+
+TEST(Firmware, WhatCannotBootIsRefusedWithTheReason) {
+  char directory[] = "/tmp/sluice-firmware-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const std::string file = std::string(directory) + "/guest.elf";
+  const auto refusal = [&](const std::string& bytes, uint64_t size) {
+    std::ofstream(file, std::ios::binary) << bytes;
+    std::filesystem::resize_file(file, size == 0 ? bytes.size() : size);
+    Plan plan;
+    plan.frontends.push_back({.name = "a", .os = "x", .mem_mib = 16, .firmware = file, .path = "frontends[0]"});
+    Problems problems;
+    if (ResolveFirmwareFiles({"", directory}, &plan, &problems)) return std::string();
+    EXPECT_EQ(problems[0].kind, ProblemKind::kConfig);
+    EXPECT_THAT(problems[0].message, HasSubstr(file));
+    return problems[0].message;
+  };
+  EXPECT_EQ(refusal(ElfAt(1 << 20), 0), "");
+  EXPECT_THAT(refusal(ElfAt(1 << 20).substr(0, 100), 0), HasSubstr("past the file's end"));
+  EXPECT_THAT(refusal(ElfAt(1 << 20, 1, PT_INTERP), 0), HasSubstr("dynamic linker"));
+  EXPECT_THAT(refusal(ElfAt(1 << 20), uint64_t{200} << 30), HasSubstr("214748364800 bytes"));
+  EXPECT_THAT(refusal(ElfAt(0x1000), 0), HasSubstr("where the boot data is"));
+  EXPECT_THAT(refusal(ElfAt(16 << 20), 0), HasSubstr("raise mem_mib"));
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Firmware, AMissingOneIsToldOnceForItsGroupWithWhatIsShipped) {
   char directory[] = "/tmp/sluice-firmware-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
-  std::ofstream(std::string(directory) + "/triangle.elf") << "\x7f"
-                                                          << "ELF\x02 etc";
+  std::ofstream(std::string(directory) + "/triangle.elf") << ElfAt(1 << 20);
   std::ofstream(std::string(directory) + "/text.elf") << "hello";
   Document document;
   config::TopologyT topology;
@@ -249,7 +320,7 @@ TEST(Firmware, AMissingOneIsToldOnceForItsGroupWithWhatIsShipped) {
   EXPECT_EQ(problems[0].path, "frontends[1].firmware");
   EXPECT_THAT(problems[0].message, AllOf(HasSubstr("nonesuch.elf: there is no such file"), HasSubstr("triangle")));
   EXPECT_EQ(problems[1].kind, ProblemKind::kConfig);
-  EXPECT_THAT(problems[1].message, HasSubstr("not an ELF64 file"));
+  EXPECT_THAT(problems[1].message, HasSubstr("not a usable ELF file"));
   std::filesystem::remove_all(directory);
 }
 

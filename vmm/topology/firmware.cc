@@ -1,16 +1,22 @@
 #include "vmm/topology/firmware.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <set>
+#include <map>
 #include <system_error>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "vmm/base/checked.h"
+#include "vmm/base/unique_fd.h"
+#include "vmm/boot/elf.h"
+#include "vmm/boot/start_info.h"
+#include "vmm/topology/output_file.h"
 
 namespace sluice::topology {
 namespace {
@@ -31,20 +37,29 @@ bool IsShippedName(absl::string_view name) {
   return !absl::StrContains(name, '/') && !absl::EndsWith(name, ".elf");
 }
 
-constexpr char kNotElf[] = "is not an ELF64 file";
-
-// Why the file cannot be a guest, or "".
-std::string WhatIsWrong(const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) return "there is no such file";
-  if (!fs::is_regular_file(status)) return "is not a regular file";
-  std::ifstream in(path, std::ios::binary);
-  std::array<char, 5> magic{};
-  if (!in.is_open()) return "cannot be opened for reading";
-  in.read(magic.data(), magic.size());
-  const std::array<char, 5> elf64 = {0x7f, 'E', 'L', 'F', 2};
-  return in.gcount() == 5 && magic == elf64 ? "" : kNotElf;
+// Why a machine with `ram_bytes` of RAM cannot boot the file, or OK. What is there but no guest: INVALID_ARGUMENT.
+absl::Status CheckFirmware(const std::string& path, uint64_t ram_bytes) {
+  const absl::StatusOr<UniqueFd> fd = OpenInput(path);
+  if (absl::IsNotFound(fd.status())) return absl::NotFoundError("there is no such file");
+  if (!fd.ok()) {
+    return absl::Status(fd.status().code(), absl::StripPrefix(fd.status().message(), path + ": "));
+  }
+  // Reads nothing of a file that is too large.
+  const absl::StatusOr<std::vector<uint8_t>> bytes = boot::ReadImage(fd->get());
+  if (!bytes.ok()) return absl::InvalidArgumentError(bytes.status().message());
+  const absl::StatusOr<boot::ElfImage> image = boot::ParseElf(*bytes);
+  if (!image.ok()) return absl::InvalidArgumentError(image.status().message());
+  for (const boot::ElfSegment& segment : image->segments) {
+    if (segment.address.value() < boot::kFirmwareStart) {
+      return absl::InvalidArgumentError(absl::StrCat("its segment at ", segment.address.ToString(), " lies below ",
+                                                     memory::Hex(boot::kFirmwareStart), ", where the boot data is"));
+    }
+    if (!RangeFits(segment.address.value(), segment.memory_size, ram_bytes)) {
+      return absl::InvalidArgumentError(absl::StrCat("its segment at ", segment.address.ToString(), " of ",
+                                                     segment.memory_size, " bytes is not all in RAM; raise mem_mib"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,14 +78,15 @@ std::string ResolveFirmware(absl::string_view name, const FirmwareSearch& search
 
 bool ResolveFirmwareFiles(const FirmwareSearch& search, Plan* plan, Problems* problems) {
   const size_t before = problems->size();
-  std::set<size_t> complained;  // a group of equal machines complains once
+  std::map<size_t, absl::Status> checked;  // machines of a group are equal: read once, and complained about once
   for (FrontendPlan& machine : plan->frontends) {
     const std::string path = ResolveFirmware(machine.firmware, search);
-    const std::string wrong = WhatIsWrong(path);
-    if (!wrong.empty() && complained.insert(machine.group).second) {
-      const bool missing = wrong != kNotElf;
+    const auto [it, first] = checked.emplace(machine.group, absl::OkStatus());
+    if (first) it->second = CheckFirmware(path, uint64_t{machine.mem_mib} << 20);
+    if (first && !it->second.ok()) {
+      const bool missing = !absl::IsInvalidArgument(it->second);
       problems->push_back({missing ? ProblemKind::kMissingFile : ProblemKind::kConfig, machine.path + ".firmware",
-                           absl::StrCat("'", machine.firmware, "': ", path, ": ", wrong,
+                           absl::StrCat("'", machine.firmware, "': ", path, ": ", it->second.message(),
                                         "; give a path to an ELF64 file, or one of the shipped: ",
                                         ShippedNames(search.firmware_directory))});
     }

@@ -20,6 +20,8 @@ using flatbuffers::StructDef;
 using Kind = JsonValue::Kind;
 
 constexpr char kNamespace[] = "sluice.config.";
+// Bytes of a string in a list, unless item_max says otherwise.
+constexpr uint64_t kLongestItem = 255;
 constexpr char kNamePattern[] = "^[a-z][a-z0-9-]*$";
 
 flatbuffers::IDLOptions Options() {
@@ -137,11 +139,12 @@ class Checker {
 
   void Text(const FieldDef& field, const JsonValue& value, const std::string& path, bool item) {
     if (item) {  // the bounds of the field are those of the list
-      if (value.text.empty() || value.text.size() > 255)
-        Add(path, absl::StrCat(Shown(value), ": must be 1 to 255 bytes"));
-      return;
+      const uint64_t max = NumberAttribute(field, "item_max", kLongestItem);
+      if (value.text.empty() || value.text.size() > max)
+        Add(path, absl::StrCat(Shown(value), ": must be 1 to ", max, " bytes"));
+    } else {
+      Bounds(field, value.text.size(), "byte", path, Shown(value));
     }
-    Bounds(field, value.text.size(), "byte", path, Shown(value));
     if (const std::string* choices = Attribute(field, "one_of")) {
       const std::vector<std::string> allowed = absl::StrSplit(*choices, '|');
       if (std::find(allowed.begin(), allowed.end(), value.text) == allowed.end()) {
@@ -176,12 +179,15 @@ std::string TypeSchema(const FieldDef& field, const flatbuffers::Type& type) {
     return text;
   }
   if (IsTextType(type)) {
-    if (item) return "\"type\": \"string\", \"minLength\": 1, \"maxLength\": 255";
     std::string text = "\"type\": \"string\"";
     if (const std::string* choices = Attribute(field, "one_of")) {
       absl::StrAppend(&text, ", \"enum\": [\"", absl::StrJoin(absl::StrSplit(*choices, '|'), "\", \""), "\"]");
     }
     if (Attribute(field, "pattern") != nullptr) absl::StrAppend(&text, ", \"pattern\": \"", kNamePattern, "\"");
+    if (item) {
+      absl::StrAppend(&text, ", \"minLength\": 1, \"maxLength\": ", NumberAttribute(field, "item_max", kLongestItem));
+      return text;
+    }
     if (Attribute(field, "min") != nullptr) absl::StrAppend(&text, ", \"minLength\": ", *Attribute(field, "min"));
     if (Attribute(field, "max") != nullptr) absl::StrAppend(&text, ", \"maxLength\": ", *Attribute(field, "max"));
     return text;

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
 #include "vmm/base/unique_fd.h"
@@ -57,6 +59,7 @@ struct Frontend {
   std::optional<StatsPage> worker_stats;
   std::unique_ptr<FrontendProcess> machine;
   bool worker_alive = false;
+  bool detached = false;    // the domain was told to end its worker
   std::string worker_loss;  // how its worker or domain was lost, "" if it was not
   Clock::time_point started;
   asio::steady_timer timer;
@@ -70,13 +73,31 @@ struct Domain {
   std::unique_ptr<DomainProcess> process;
   bool ready = false;
   bool stopping = false;
+  bool silent = false;  // it did not answer when it was told to end a worker
   asio::steady_timer timer;
 };
+
+// How long a domain may take to say that it has ended a worker: more than it gives the worker itself (3 s).
+constexpr auto kDetachTime = std::chrono::seconds(5);
+constexpr auto kAskWorkerAfter = std::chrono::seconds(2);
+
+const char* SignalName(int number) {
+  switch (number) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGQUIT:
+      return "SIGQUIT";
+    default:
+      return "SIGTERM";
+  }
+}
 
 class Supervisor {
  public:
   Supervisor(const Plan& plan, const RunOptions& options)
-      : plan_(plan), options_(options), signals_(loop_), deadline_(loop_), began_(Clock::now()) {}
+      : plan_(plan), options_(options), signals_(loop_), deadline_(loop_), waiting_(loop_), began_(Clock::now()) {}
 
   absl::StatusOr<Report> Run() {
     RaiseFileLimit();
@@ -140,6 +161,10 @@ class Supervisor {
     asio::error_code ignored;
     signals_.add(SIGINT, ignored);
     signals_.add(SIGTERM, ignored);
+    signals_.add(SIGQUIT, ignored);
+    // Whoever starts this with nohup wants it to outlive the terminal.
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) signals_.add(SIGHUP, ignored);
     WaitForSignal();
   }
   void WaitForSignal() {
@@ -149,7 +174,7 @@ class Supervisor {
         Tell("second signal: killing everything");
         KillAll();
       } else {
-        Interrupt(number == SIGINT ? "SIGINT" : "SIGTERM");
+        Interrupt(SignalName(number));
       }
       WaitForSignal();
     });
@@ -241,14 +266,27 @@ class Supervisor {
       if (domain->stopping) continue;
       domain->stopping = true;
       domain->process->Stop();
-      domain->timer.expires_after(absl::ToChronoNanoseconds(options_.patience));
-      domain->timer.async_wait([this, domain](const asio::error_code& error) {
-        if (error || domain->process->gone()) return;
-        Tell(absl::StrCat(domain->plan->name, ": did not stop in time, killed"));
+      if (domain->silent) {
+        Tell(absl::StrCat(domain->plan->name, ": does not answer, killed"));
         domain->process->Kill();
-      });
+      } else {
+        AwaitStop(domain);
+      }
     }
     if (!alive) loop_.stop();
+  }
+
+  void AwaitStop(Domain* domain) {
+    domain->timer.expires_after(Patience());
+    domain->timer.async_wait([this, domain](const asio::error_code& error) {
+      if (error || domain->process->gone()) return;
+      Tell(absl::StrCat(domain->plan->name, ": did not stop in time, killed"));
+      domain->process->Kill();
+    });
+  }
+
+  std::chrono::nanoseconds Patience() const {
+    return absl::ToChronoNanoseconds(hurried_ ? std::min(options_.patience, kHurriedPatience) : options_.patience);
   }
 
   // ---- front-ends
@@ -365,7 +403,7 @@ class Supervisor {
     if (!frontend->worker_alive) return;
     frontend->worker_alive = false;
     // The machine's channel is closed now: its contexts are lost, and its guest learns it from the device.
-    frontend->worker_loss = loss;
+    frontend->worker_loss = frontend->detached && !loss.empty() ? "its worker did not end in time" : loss;
     if (!loss.empty()) Tell(absl::StrCat(frontend->plan->name, ": device lost: ", loss));
     if (frontend->state == Frontend::State::kLeaving) Complete(frontend);
   }
@@ -378,12 +416,27 @@ class Supervisor {
       Complete(frontend);
       return;
     }
-    // The worker sees its channel close and ends by itself.
-    frontend->timer.expires_after(absl::ToChronoNanoseconds(options_.patience));
+    AwaitWorker(frontend);
+  }
+
+  // The worker sees its channel close and ends by itself. If it does not the domain kills it and says so; a domain that
+  // says nothing is what hangs, and tells nothing about the worker.
+  void AwaitWorker(Frontend* frontend) {
+    if (frontend->detached) return;
+    frontend->timer.expires_after(Patience());
+    // In a hurry its domain asks it to end (SIGTERM) rather soon: that harms no healthy worker.
+    if (hurried_) frontend->timer.expires_after(std::min<std::chrono::nanoseconds>(Patience(), kAskWorkerAfter));
     frontend->timer.async_wait([this, frontend](const asio::error_code& error) {
       if (error || frontend->state != Frontend::State::kLeaving) return;
-      domains_[*frontend->plan->domain]->process->Detach(IdOf(frontend));
-      OnWorkerEnded(frontend, "its worker did not end in time");
+      Domain* domain = domains_[*frontend->plan->domain].get();
+      frontend->detached = true;
+      domain->process->Detach(IdOf(frontend));
+      frontend->timer.expires_after(kDetachTime);
+      frontend->timer.async_wait([this, frontend, domain](const asio::error_code& again) {
+        if (again || frontend->state != Frontend::State::kLeaving) return;
+        domain->silent = true;
+        OnWorkerEnded(frontend, "");
+      });
     });
   }
 
@@ -464,8 +517,35 @@ class Supervisor {
 
   void Interrupt(const std::string& reason) {
     report_.interrupted = reason;
+    hurried_ = true;
     Tell(absl::StrCat(reason, ": stopping"));
+    waiting_.expires_after(std::chrono::seconds(1));
+    waiting_.async_wait([this](const asio::error_code& error) {
+      if (!error) TellWhatIsWaitedFor();
+    });
     StopMachines(reason);
+    for (auto& frontend : frontends_) {
+      if (frontend->state == Frontend::State::kLeaving) AwaitWorker(frontend.get());
+    }
+    for (auto& domain : domains_) {
+      if (domain->stopping && !domain->process->gone()) AwaitStop(domain.get());
+    }
+  }
+
+  void TellWhatIsWaitedFor() {
+    std::vector<std::string> names;
+    for (const auto& frontend : frontends_) {
+      if (frontend->state == Frontend::State::kRunning) names.push_back(frontend->plan->name);
+      if (frontend->state == Frontend::State::kLeaving) names.push_back(frontend->plan->name + "'s worker");
+    }
+    for (const auto& domain : domains_) {
+      if (domain->stopping && !domain->process->gone()) names.push_back(domain->plan->name);
+    }
+    const size_t more = names.size() > 8 ? names.size() - 8 : 0;
+    if (more > 0) names.resize(8);
+    if (!names.empty())
+      Tell(absl::StrCat("waiting for ", absl::StrJoin(names, ", "),
+                        more > 0 ? absl::StrCat(" and ", more, " more") : "", "; interrupt again to kill"));
   }
 
   void StopMachines(const std::string& why) {
@@ -476,7 +556,7 @@ class Supervisor {
         NotStarted(frontend, why);
       } else if (frontend->state == Frontend::State::kRunning) {
         frontend->machine->Stop();
-        frontend->timer.expires_after(absl::ToChronoNanoseconds(options_.patience));
+        frontend->timer.expires_after(Patience());
         frontend->timer.async_wait([this, frontend](const asio::error_code& error) {
           if (error || frontend->state != Frontend::State::kRunning) return;
           Tell(absl::StrCat(frontend->plan->name, ": did not stop in time, killed"));
@@ -511,6 +591,7 @@ class Supervisor {
   const RunOptions& options_;
   asio::signal_set signals_;
   asio::steady_timer deadline_;
+  asio::steady_timer waiting_;  // until people are told what is waited for
   const Clock::time_point began_;
   Report report_;
   std::vector<std::unique_ptr<Domain>> domains_;
@@ -518,6 +599,7 @@ class Supervisor {
   size_t remaining_ = 0;  // front-ends that are not done
   bool machines_started_ = false;
   bool interrupted_ = false;
+  bool hurried_ = false;  // after a signal or the timeout: somebody waits for the end
 };
 
 }  // namespace

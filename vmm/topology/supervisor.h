@@ -27,6 +27,9 @@
 
 namespace sluice::topology {
 
+// Of somebody who waits for a prompt.
+inline constexpr absl::Duration kHurriedPatience = absl::Seconds(5);
+
 struct RunOptions {
   int kvm = -1;                // open /dev/kvm; the caller keeps it
   std::string domain_program;  // absolute path of sluice-domain
@@ -35,10 +38,11 @@ struct RunOptions {
   std::string out_directory;
   // For the whole run; then it is ended as by a signal.
   absl::Duration timeout = absl::InfiniteDuration();
-  // How long a domain may take to get ready, a machine to stop, a domain to stop: each.
+  // How long a domain may take to get ready, a machine to stop, a domain to stop: each. After a signal or the timeout
+  // at most kHurriedPatience.
   absl::Duration patience = absl::Seconds(30);
   LogLevel log_level = LogLevel::kWarn;
-  // SIGINT and SIGTERM: end in order; a second one: kill at once.
+  // SIGINT, SIGTERM, SIGHUP (unless ignored, as by nohup) and SIGQUIT: end in order; a second one: kill at once.
   bool handle_signals = true;
   // One line for people: "gpu-a: ready, pid 12". On the supervisor's thread.
   std::function<void(const std::string& line)> progress;

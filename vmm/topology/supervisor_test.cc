@@ -244,6 +244,23 @@ TEST_F(SupervisorTest, AMachineThatDoesNotStopIsKilledAfterAWhile) {
   EXPECT_EQ(report.domains[0].state, "ended");
 }
 
+TEST_F(SupervisorTest, AfterTheTimeoutAFrozenDomainIsKilledSoonAndItsFrontendIsNotCalledLost) {
+  options_.timeout = absl::Seconds(3);
+  const absl::Time start = absl::Now();
+  const Report report = Run(PlanOf("freezes", {"wait"}));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(25));
+  EXPECT_EQ(report.frontends[0].exit_cause, "stopped");
+  EXPECT_THAT(report.domains[0].state, HasSubstr("killed by signal 9"));
+  EXPECT_THAT(progress_, HasSubstr("waiting for wait's worker; interrupt again to kill"));
+}
+
+TEST_F(SupervisorTest, AWorkerThatDoesNotEndIsNamedAndItsDomainEndsInOrder) {
+  options_.patience = absl::Seconds(1);
+  const Report report = Run(PlanOf("worker-hangs", {"web"}));
+  EXPECT_THAT(report.frontends[0].exit_cause, HasSubstr("device lost: its worker did not end in time"));
+  EXPECT_EQ(report.domains[0].state, "ended");
+}
+
 // Sends itself a signal each time the progress says `line`.
 void SignalOn(RunOptions* options, const std::string& line, std::vector<int> signals) {
   options->handle_signals = true;
@@ -254,11 +271,16 @@ void SignalOn(RunOptions* options, const std::string& line, std::vector<int> sig
 }
 
 TEST_F(SupervisorTest, ASignalEndsEverythingInOrder) {
-  SignalOn(&options_, "wait: running", {SIGTERM});
-  const Report report = Run(PlanOf("good", {"wait"}));
-  EXPECT_EQ(report.interrupted, "SIGTERM");
-  EXPECT_EQ(report.frontends[0].exit_cause, "stopped");
-  EXPECT_EQ(report.domains[0].state, "ended");
+  const std::vector<std::pair<int, std::string>> signals = {
+      {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGQUIT, "SIGQUIT"}, {SIGHUP, "SIGHUP"}};
+  for (const auto& [number, name] : signals) {
+    if (number == SIGHUP) signal(SIGHUP, SIG_DFL);  // a test under nohup
+    SignalOn(&options_, "wait: running", {number});
+    const Report report = Run(PlanOf("good", {"wait"}));
+    EXPECT_EQ(report.interrupted, name);
+    EXPECT_EQ(report.frontends[0].exit_cause, "stopped");
+    EXPECT_EQ(report.domains[0].state, "ended");
+  }
 }
 
 TEST_F(SupervisorTest, ASecondSignalKillsAtOnce) {

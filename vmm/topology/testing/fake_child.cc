@@ -57,8 +57,9 @@ int Domain() {
       ids.push_back(id);
     }
     if (poll(polls.data(), polls.size(), -1) < 0) return 1;
+    if (name == "freezes" && polls.size() > 1) WaitForEver();
     for (size_t i = 1; i < polls.size(); ++i) {
-      if (polls[i].revents == 0) continue;
+      if (polls[i].revents == 0 || name == "worker-hangs") continue;
       channels.erase(ids[i - 1]);  // the machine is gone, and its worker goes too
       wire::WorkerExitedT exited;
       exited.id = ids[i - 1];
@@ -94,6 +95,12 @@ int Domain() {
         usleep(200 * 1000);
         raise(SIGKILL);
       }
+    } else if (const auto* detach = message->body_as_DetachFrontend()) {
+      channels.erase(detach->id());
+      wire::WorkerExitedT exited;
+      exited.id = detach->id();
+      exited.signal = SIGKILL;
+      Say<wire::BrokerEvent>(exited);
     } else if (message->body_as_DomainStop() != nullptr) {
       if (name == "never-stops") WaitForEver();
       return 0;
