@@ -25,6 +25,7 @@
 #include "gpu-domain/worker/seccomp_worker.h"
 #include "gpu-domain/worker/shared_raw.h"
 #include "gpu-domain/worker/worker.h"
+#include "vmm/base/abort.h"
 #include "vmm/base/checked.h"
 #include "vmm/base/log.h"
 #include "vmm/base/mapping.h"
@@ -81,6 +82,7 @@ int Main() {
   // Until Run() takes over, there is nothing to be put in order. The handler is what makes SIGTERM reach the first
   // process of a PID namespace at all.
   std::signal(SIGTERM, [](int) { _exit(kExitOk); });
+  MakeAbortVisible();
 
   UniqueFd channel = TakeFd(kChannelFd);
   if (!channel.valid()) return Fail(kExitUsage, absl::InvalidArgumentError("descriptor 3 is no channel"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gpu-domain/worker/shared_raw.h"
 #include "gpu-domain/worker/vulkan_raw.h"
@@ -40,7 +41,28 @@ VkResult QueueTracker::TakeFence(VkFence* fence) {
   return vk_.create_fence(device_, &info, nullptr, fence);
 }
 
+bool QueueTracker::EnsureThread() {
+  if (thread_.joinable()) return true;
+  {
+    MutexLock lock(&mu_);
+    if (lost_ || stop_) return false;
+  }
+  absl::StatusOr<Thread> thread = StartThread([this] { Run(); });
+  if (thread.ok()) {
+    thread_ = *std::move(thread);
+    return true;
+  }
+  {
+    MutexLock lock(&mu_);
+    lost_ = true;
+    changed_.SignalAll();
+  }
+  listener_->OnQueueLost(absl::StrCat("a queue without a thread: ", thread.status().message()));
+  return false;
+}
+
 VkResult QueueTracker::Submit(uint32_t count, const VkSubmitInfo* submits, FeedbackTarget feedback) {
+  if (!EnsureThread()) return VK_ERROR_DEVICE_LOST;
   VkFence fence = VK_NULL_HANDLE;
   {
     MutexLock lock(&mu_);
@@ -62,7 +84,6 @@ VkResult QueueTracker::Submit(uint32_t count, const VkSubmitInfo* submits, Feedb
   options_.stats->submits.fetch_add(1, std::memory_order_relaxed);
   in_flight_.push_back(InFlight{fence, std::move(feedback), start});
   progress_->submitted.fetch_add(1, std::memory_order_seq_cst);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.SignalAll();
   return VK_SUCCESS;
 }
@@ -85,7 +106,7 @@ bool QueueTracker::Stop() {
     stop_ = true;
     changed_.SignalAll();
   }
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
   MutexLock lock(&mu_);
   for (const VkFence fence : free_) vk_.destroy_fence(device_, fence, nullptr);
   free_.clear();

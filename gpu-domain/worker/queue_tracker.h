@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,6 +23,7 @@
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/fence_tracker.h"
 #include "vmm/base/mutex.h"
+#include "vmm/base/thread.h"
 
 namespace sluice::worker {
 
@@ -71,7 +71,8 @@ class QueueTracker {
   ~QueueTracker();
 
   // vkQueueSubmit with the internal fence; publishes to `feedback` when complete. VK_ERROR_DEVICE_LOST also when the
-  // queue does not get below max_in_flight within the limit.
+  // queue does not get below max_in_flight within the limit, or the host gives no thread to wait with (the queue is
+  // then lost).
   VkResult Submit(uint32_t count, const VkSubmitInfo* submits, FeedbackTarget feedback);
   // True: everything submitted has completed. False: the queue is lost, because the driver says so or because a
   // submission takes longer than the limit.
@@ -91,6 +92,8 @@ class QueueTracker {
     int64_t start_ns;
   };
   void Run();
+  // Before anything is submitted. False: lost or stopped.
+  bool EnsureThread();
   VkResult TakeFence(VkFence* fence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const DeviceFunctions vk_;
@@ -107,7 +110,7 @@ class QueueTracker {
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   bool lost_ ABSL_GUARDED_BY(mu_) = false;
   bool hung_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;  // started with the first submission
+  Thread thread_;  // started with the first submission
 };
 
 }  // namespace sluice::worker

@@ -1,25 +1,41 @@
 #include "gpu-domain/worker/reaper.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "vmm/base/log.h"
 
 namespace sluice::worker {
 
-Reaper::Reaper() : thread_([this] { Run(); }) {}
-
 Reaper::~Reaper() {
+  Thread thread;
   {
     MutexLock lock(&mu_);
     stop_ = true;
     changed_.SignalAll();
+    thread = std::move(thread_);
   }
-  thread_.join();
+  if (thread.joinable()) thread.Join();
 }
 
 void Reaper::Post(std::function<void()> job) {
+  {
+    MutexLock lock(&mu_);
+    jobs_.push_back(std::move(job));
+    changed_.SignalAll();
+    if (thread_.joinable()) return;
+    absl::StatusOr<Thread> thread = StartThread([this] { Run(); });
+    if (thread.ok()) {
+      thread_ = *std::move(thread);
+      return;
+    }
+    SLUICE_LOG(warn, "reaper: {}", std::string(thread.status().message()));
+  }
+  RunOne(/*wait=*/false);
   MutexLock lock(&mu_);
-  jobs_.push_back(std::move(job));
+  running_ = false;
   changed_.SignalAll();
 }
 
@@ -44,22 +60,25 @@ absl::Duration Reaper::RunningFor() const {
   return running_ ? absl::Now() - since_ : absl::ZeroDuration();
 }
 
+bool Reaper::RunOne(bool wait) {
+  std::function<void()> job;
+  {
+    MutexLock lock(&mu_);
+    running_ = false;
+    changed_.SignalAll();
+    while (wait && jobs_.empty() && !stop_) changed_.Wait(&mu_);
+    if (jobs_.empty()) return false;
+    job = std::move(jobs_.front());
+    jobs_.pop_front();
+    running_ = true;
+    since_ = absl::Now();
+  }
+  job();
+  return true;  // what it captured goes while it still counts as running
+}
+
 void Reaper::Run() {
-  for (;;) {
-    std::function<void()> job;
-    {
-      MutexLock lock(&mu_);
-      running_ = false;
-      changed_.SignalAll();
-      while (jobs_.empty() && !stop_) changed_.Wait(&mu_);
-      if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-      running_ = true;
-      since_ = absl::Now();
-    }
-    job();
-    job = nullptr;  // what it captured goes while it still counts as running
+  while (RunOne(/*wait=*/true)) {
   }
 }
 

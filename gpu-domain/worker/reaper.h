@@ -7,23 +7,24 @@
 
 #include <deque>
 #include <functional>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "vmm/base/mutex.h"
+#include "vmm/base/thread.h"
 
 namespace sluice::worker {
 
 // Thread-safe. Jobs run in order.
 class Reaper {
  public:
-  Reaper();
+  Reaper() = default;
   // Runs what is left, then ends.
   ~Reaper();
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
 
+  // Where the host gives no thread, the job runs before this returns.
   void Post(std::function<void()> job);
   // True when no job waits or runs; false if that did not come true within `timeout`.
   bool WaitIdle(absl::Duration timeout);
@@ -33,6 +34,8 @@ class Reaper {
 
  private:
   void Run();
+  // Runs the first job. False: it was told to stop and nothing is left.
+  bool RunOne(bool wait);
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -40,7 +43,7 @@ class Reaper {
   bool running_ ABSL_GUARDED_BY(mu_) = false;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time since_ ABSL_GUARDED_BY(mu_);
-  std::thread thread_;
+  Thread thread_ ABSL_GUARDED_BY(mu_);  // started with the first job
 };
 
 }  // namespace sluice::worker

@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<RingThread>> RingThread::Start(const RingThreadOp
   SLUICE_RETURN_IF_ERROR(AddEvent(epoll.get(), stop_event.get(), EPOLLIN, kStopEvent));
   std::unique_ptr<RingThread> ring(
       new RingThread(options, std::move(blob), handler, std::move(epoll), std::move(stop_event)));
-  ring->thread_ = std::thread([raw = ring.get()] { raw->Run(); });
+  SLUICE_ASSIGN_OR_RETURN(ring->thread_, StartThread([raw = ring.get()] { raw->Run(); }));
   return ring;
 }
 
@@ -68,7 +68,7 @@ void RingThread::RequestStop() {
 
 void RingThread::Stop() {
   RequestStop();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
 }
 
 void RingThread::Run() {

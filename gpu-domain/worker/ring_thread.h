@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +25,7 @@
 #include "gpu-domain/worker/reply_writer.h"
 #include "gpu-domain/worker/ring_reader.h"
 #include "gpu-domain/worker/shared_raw.h"
+#include "vmm/base/thread.h"
 #include "vmm/base/unique_fd.h"
 
 namespace sluice::worker {
@@ -55,7 +55,7 @@ struct RingThreadOptions {
 class RingThread {
  public:
   // `blob` is an initialised ring; `doorbell` a nonblocking eventfd that the guest's doorbell page signals, and
-  // outlives the thread, as `handler` does. Errors: from epoll_create1(2), eventfd(2).
+  // outlives the thread, as `handler` does. Errors: from epoll_create1(2), eventfd(2), pthread_create(3).
   static absl::StatusOr<std::unique_ptr<RingThread>> Start(const RingThreadOptions& options, std::shared_ptr<Blob> blob,
                                                            int doorbell, RingHandler* handler);
   ~RingThread();
@@ -90,7 +90,7 @@ class RingThread {
   std::atomic<bool> stop_{false};
   RingReader reader_;
   ReplyWriter replies_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace sluice::worker

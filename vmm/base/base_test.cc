@@ -1,4 +1,6 @@
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,6 +12,7 @@
 #include "vmm/base/mapping.h"
 #include "vmm/base/mutex.h"
 #include "vmm/base/seqpacket.h"
+#include "vmm/base/thread.h"
 #include "vmm/base/unique_fd.h"
 
 namespace sluice {
@@ -35,6 +38,41 @@ TEST(MemFdTest, CannotBeShrunkByAPeer) {
   map->data()[4095] = 7;
   EXPECT_FALSE(CreateMemFd("t", 0).ok());
   EXPECT_FALSE(CreateMemFd("t", UINT64_MAX).ok());
+}
+
+TEST(ThreadTest, RunsItsBodyAndIsJoined) {
+  int ran = 0;
+  auto thread = StartThread([&] { ran = 1; });
+  ASSERT_TRUE(thread.ok()) << thread.status();
+  Thread moved = *std::move(thread);
+  EXPECT_TRUE(moved.joinable());
+  moved.Join();
+  EXPECT_FALSE(moved.joinable());
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(ThreadTest, AHostWithoutThreadsIsAnErrorAndNotTheEnd) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // Root is exempt from the limit: be somebody else.
+    const rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setresuid(65534, 65534, 65534) != 0)) _exit(2);
+    auto started = StartThread([] {});
+    if (started.ok()) {
+      started->Join();
+      _exit(3);
+    }
+    _exit(started.status().code() == absl::StatusCode::kUnavailable ||
+                  started.status().code() == absl::StatusCode::kResourceExhausted
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "the limit cannot be set here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(SeqPacketTest, CarriesBytesAndDescriptorsAsOnePacket) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
@@ -48,9 +49,10 @@ absl::Status SendPacket(int socket, absl::Span<const uint8_t> bytes, absl::Span<
 }
 
 absl::StatusOr<std::optional<Packet>> ReceivePacket(int socket, bool nonblocking) {
+  // Kept and not zeroed: packets are small against the limit. On the heap: thread-local storage counts against a stack.
+  thread_local const std::unique_ptr<uint8_t[]> buffer = std::make_unique_for_overwrite<uint8_t[]>(kMaxPacketBytes);
   Packet packet;
-  packet.bytes.resize(kMaxPacketBytes);
-  iovec iov{packet.bytes.data(), packet.bytes.size()};
+  iovec iov{buffer.get(), kMaxPacketBytes};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPacketFds)> control{};
   msghdr msg{};
   msg.msg_iov = &iov;
@@ -80,7 +82,7 @@ absl::StatusOr<std::optional<Packet>> ReceivePacket(int socket, bool nonblocking
   if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::InvalidArgumentError("channel packet exceeds the limits");
   }
-  packet.bytes.resize(static_cast<size_t>(n));
+  packet.bytes.assign(buffer.get(), buffer.get() + n);
   return std::optional<Packet>(std::move(packet));
 }
 

@@ -6,7 +6,6 @@
 #include <asio/post.hpp>
 #include <atomic>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,6 +16,7 @@
 #include "vmm/base/log.h"
 #include "vmm/base/mutex.h"
 #include "vmm/base/status_macros.h"
+#include "vmm/base/thread.h"
 #include "vmm/boot/direct_boot.h"
 #include "vmm/boot/elf.h"
 #include "vmm/boot/start_info.h"
@@ -121,7 +121,7 @@ class MachineImpl final : public Machine, private pci::BarObserver {
   Bus ports_;
   Bus mmio_;
   std::vector<std::unique_ptr<kvm::Vcpu>> vcpus_;
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 
   // Keeps the loop running as long as a guest does.
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
@@ -270,21 +270,28 @@ absl::Status MachineImpl::Start(std::function<void(const MachineEnd&)> on_end) {
     const MutexLock lock(&mu_);
     running_threads_ = vcpus_.size();
   }
+  absl::Status started;
   for (const auto& vcpu : vcpus_) {
-    threads_.emplace_back([this, vcpu = vcpu.get()] {
+    absl::StatusOr<Thread> thread = StartThread([this, vcpu = vcpu.get()] {
       {
         const MutexLock lock(&mu_);
         while (!go_) gate_.Wait(&mu_);
       }
       VcpuMain(*vcpu);
     });
+    if (!thread.ok()) {
+      started = Annotate(thread.status(), absl::StrCat("the thread of vCPU ", threads_.size()));
+      break;
+    }
+    threads_.push_back(*std::move(thread));
   }
-  const absl::Status confined = options_.confine ? options_.confine() : absl::OkStatus();
-  if (!confined.ok()) End({.cause = EndCause::kHostError, .detail = confined.ToString()});
+  if (started.ok() && options_.confine) started = options_.confine();
+  if (!started.ok()) End({.cause = EndCause::kHostError, .detail = started.ToString()});
   const MutexLock lock(&mu_);
+  running_threads_ -= vcpus_.size() - threads_.size();
   go_ = true;
   gate_.SignalAll();
-  return confined;
+  return started;
 }
 
 MachineImpl::~MachineImpl() {
@@ -306,8 +313,8 @@ void MachineImpl::Join() {
       }
     }
   }
-  for (std::thread& thread : threads_) {
-    if (thread.joinable()) thread.join();
+  for (Thread& thread : threads_) {
+    if (thread.joinable()) thread.Join();
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "flatbuf/control_generated.h"
+#include "vmm/base/abort.h"
 #include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
 #include "vmm/boot/elf.h"
@@ -277,6 +278,7 @@ int VmProcessMain(int argc, char** argv) {
     return kVmProcessUsage;
   }
   GivenFds given = TakeGivenFds();
+  MakeAbortVisible();
   // One arena: a vCPU thread allocates next to nothing.
   mallopt(M_ARENA_MAX, 1);
   InitLogging(absl::StrCat("vm ", arguments->config.name), arguments->config.log_level);
