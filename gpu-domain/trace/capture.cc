@@ -1,6 +1,7 @@
 #include "gpu-domain/trace/capture.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,21 +158,25 @@ void CaptureWriter::Lost(uint32_t context, wire::LostReason reason, absl::string
 }
 
 absl::StatusOr<CaptureReader> CaptureReader::Open(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return ErrnoToStatus(errno, path);
-  return FromFd(std::move(fd), path);
+  // Without O_NONBLOCK a FIFO would keep open(2) until somebody writes.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return ErrnoToStatus(errno, "open");
+  struct stat info = {};
+  if (fstat(fd.get(), &info) != 0) return ErrnoToStatus(errno, "fstat");
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  return FromFd(std::move(fd));
 }
 
-absl::StatusOr<CaptureReader> CaptureReader::FromFd(UniqueFd fd, absl::string_view name) {
-  CaptureReader reader(std::move(fd), std::string(name));
+absl::StatusOr<CaptureReader> CaptureReader::FromFd(UniqueFd fd) {
+  CaptureReader reader(std::move(fd));
   std::vector<uint8_t> bytes(sizeof(CaptureHeader));
   SLUICE_ASSIGN_OR_RETURN(const size_t got, ReadUpTo(reader.fd_.get(), bytes.data(), bytes.size()));
   std::memcpy(&reader.header_, bytes.data(), bytes.size());
   if (got != bytes.size() || std::memcmp(reader.header_.magic, kCaptureMagic, sizeof(kCaptureMagic)) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.name_, ": not a Sluice capture file"));
+    return absl::InvalidArgumentError("not a Sluice capture file");
   }
   if (reader.header_.version != kCaptureVersion || reader.header_.header_bytes != sizeof(CaptureHeader)) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.name_, ": capture format version ", reader.header_.version,
+    return absl::InvalidArgumentError(absl::StrCat("capture format version ", reader.header_.version,
                                                    "; this program reads version ", kCaptureVersion));
   }
   reader.header_.frontend[sizeof(reader.header_.frontend) - 1] = '\0';
@@ -191,8 +196,8 @@ absl::StatusOr<std::optional<CaptureEntry>> CaptureReader::Next() {
   }
   std::memcpy(&entry.record, bytes.data(), bytes.size());
   if (entry.record.bytes > kMaxCapturePayload) {
-    return absl::InvalidArgumentError(absl::StrCat(name_, ": record at offset ", offset_, " claims ",
-                                                   entry.record.bytes, " bytes; at most ", kMaxCapturePayload));
+    return absl::InvalidArgumentError(absl::StrCat("record at offset ", offset_, " claims ", entry.record.bytes,
+                                                   " bytes; at most ", kMaxCapturePayload));
   }
   // Read in steps: a short file that claims a large record must not cost the memory.
   const uint64_t total = entry.record.bytes + Padding(entry.record.bytes);

@@ -127,10 +127,11 @@ struct CaptureEntry {
 //   }
 class CaptureReader {
  public:
-  // Errors: NOT_FOUND and others from open(2) with the path; INVALID_ARGUMENT: not a capture file, or another version.
+  // Errors, none of which names the file (the caller does): NOT_FOUND and others from open(2); INVALID_ARGUMENT: not a
+  // regular file, not a capture file, or another version.
   static absl::StatusOr<CaptureReader> Open(const std::string& path);
   // The same over an open descriptor, from its current position.
-  static absl::StatusOr<CaptureReader> FromFd(UniqueFd fd, absl::string_view name);
+  static absl::StatusOr<CaptureReader> FromFd(UniqueFd fd);
 
   const CaptureHeader& header() const { return header_; }
   // The next record; nullopt at the end. A last record that is cut short is the end too, with truncated() set.
@@ -141,9 +142,8 @@ class CaptureReader {
   uint64_t offset() const { return offset_; }
 
  private:
-  CaptureReader(UniqueFd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
+  explicit CaptureReader(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
-  std::string name_;
   CaptureHeader header_{};
   uint64_t offset_ = 0;
   bool truncated_ = false;

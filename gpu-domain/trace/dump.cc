@@ -123,7 +123,7 @@ absl::Status DumpTrace(const std::string& path, std::ostream& out) {
   const CaptureHeader& header = reader.header();
   if (header.schema_hash != wire::kSchemaHash) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("%s: captured with schema %016x; this program knows %016x. Use the sluice that made it", path,
+        absl::StrFormat("captured with schema %016x; this program knows %016x. Use the sluice that made it",
                         header.schema_hash, wire::kSchemaHash));
   }
   out << absl::StrFormat("{\"version\": %u, \"schema_hash\": \"0x%016x\", \"frontend\": %s, \"records\": [\n",
@@ -131,7 +131,13 @@ absl::Status DumpTrace(const std::string& path, std::ostream& out) {
   uint64_t start_ns = 0;
   bool first = true;
   for (;;) {
-    SLUICE_ASSIGN_OR_RETURN(std::optional<CaptureEntry> entry, reader.Next());
+    const absl::StatusOr<std::optional<CaptureEntry>> next = reader.Next();
+    if (!next.ok()) {
+      out << "\n], \"error\": " << JsonString(next.status().message()) << "}\n";
+      out.flush();
+      return next.status();
+    }
+    const std::optional<CaptureEntry>& entry = *next;
     if (!entry.has_value()) break;
     if (first) start_ns = entry->record.time_ns;
     const uint64_t since = entry->record.time_ns >= start_ns ? entry->record.time_ns - start_ns : 0;

@@ -23,7 +23,9 @@ namespace sluice::trace {
 //   ], "truncated": false}
 // The file is not trusted: frames are verified before they are decoded, one that does not verify is printed with
 // "invalid": true. Errors: as CaptureReader::Open; FAILED_PRECONDITION when the file was captured with another schema.
-// On error the JSON printed so far is incomplete.
+// A record that cannot be read ends the list; the object then has "error": "..." instead of "truncated", and the same
+// is returned. Numbers that JSON does not have (NaN, infinity) are printed as null. Other errors print nothing, or
+// leave what was printed incomplete because the output cannot be written. No error names the file.
 absl::Status DumpTrace(const std::string& path, std::ostream& out);
 
 }  // namespace sluice::trace

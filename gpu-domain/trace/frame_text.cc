@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "flatbuf/vk/opcodes.h"
 #include "flatbuf/vk/vulkan_generated.h"
+#include "gpu-domain/trace/json.h"
 
 namespace sluice::trace {
 namespace {
@@ -78,7 +79,7 @@ std::optional<std::string> FrameText::Body(const wire::FrameHeader& header, absl
   if (!state_->parser.SetRootType(name.c_str()) || !flatbuffers::GenerateText(state_->parser, bytes, &text)) {
     return std::nullopt;
   }
-  return text;
+  return JsonFinite(text);
 }
 
 std::vector<std::string> FrameText::StreamCommands(absl::Span<const uint8_t> payload, size_t limit) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace sluice::trace {
@@ -32,6 +34,36 @@ std::string JsonHex(absl::Span<const uint8_t> bytes, size_t limit) {
   }
   if (bytes.size() > limit) out += "...";
   out += '"';
+  return out;
+}
+
+std::string JsonFinite(absl::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  bool in_string = false;
+  for (size_t i = 0; i < json.size();) {
+    if (in_string) {
+      const size_t bytes = json[i] == '\\' && i + 1 < json.size() ? 2 : 1;
+      in_string = json[i] != '"';
+      absl::StrAppend(&out, json.substr(i, bytes));
+      i += bytes;
+      continue;
+    }
+    size_t bytes = 0;
+    for (const absl::string_view word : {"nan", "-nan", "infinity", "-infinity", "inf", "-inf"}) {
+      if (absl::StartsWith(json.substr(i), word)) {
+        bytes = word.size();
+        break;
+      }
+    }
+    if (bytes > 0) {
+      out += "null";
+      i += bytes;
+      continue;
+    }
+    in_string = json[i] == '"';
+    out += json[i++];
+  }
   return out;
 }
 

@@ -1,6 +1,6 @@
 // File: json.h
 //
-// The two things that printing hostile bytes as JSON needs.
+// What printing hostile bytes as JSON needs.
 #ifndef SLUICE_GPU_DOMAIN_TRACE_JSON_H_
 #define SLUICE_GPU_DOMAIN_TRACE_JSON_H_
 
@@ -18,6 +18,10 @@ std::string JsonString(absl::string_view text);
 
 // At most `limit` bytes as a JSON string of lower-case hex digits, with "..." at the end when there were more.
 std::string JsonHex(absl::Span<const uint8_t> bytes, size_t limit);
+
+// `json`, which is valid but for numbers that JSON does not have (nan, inf, with a sign or without), with null in their
+// place. Strings stay as they are.
+std::string JsonFinite(absl::string_view json);
 
 }  // namespace sluice::trace
 

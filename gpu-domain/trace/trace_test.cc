@@ -1,9 +1,11 @@
 // Capture files: what is written comes back; what somebody else wrote does no harm.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <limits>
 #include <random>
 #include <sstream>
 #include <string>
@@ -126,6 +128,38 @@ TEST_F(TraceTest, ARecordThatClaimsTooMuchIsRefused) {
   const absl::Status status = DumpTrace(path_, out);
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_NE(status.message().find("offset 128"), absl::string_view::npos) << status;
+  EXPECT_EQ(status.message().find(path_), absl::string_view::npos) << "the caller names the file";
+  // What was printed is a whole JSON object all the same.
+  EXPECT_NE(out.str().find("\n], \"error\": \"record at offset 128"), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().substr(out.str().size() - 3), "\"}\n");
+}
+
+TEST_F(TraceTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  std::ostringstream out;
+  EXPECT_TRUE(absl::IsInvalidArgument(DumpTrace(::testing::TempDir(), out)));
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(DumpTrace(path_, out)));
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(TraceTest, NumbersThatJsonDoesNotHaveAreNull) {
+  {
+    CaptureWriter capture(Open(), "web-0");
+    flatbuffers::FlatBufferBuilder fbb;
+    vk::SamplerCreateInfoBuilder sampler(fbb);
+    sampler.add_min_lod(std::numeric_limits<float>::quiet_NaN());
+    sampler.add_max_lod(-std::numeric_limits<float>::infinity());
+    const auto info = sampler.Finish();
+    vk::Cmd_vkCreateSamplerBuilder command(fbb);
+    command.add_create_info(info);
+    fbb.Finish(command.Finish());
+    const wire::FrameHeader header = {static_cast<uint16_t>(vk::Opcode::kCreateSampler), 0, 0, 1};
+    capture.Request(3, 1, header, absl::MakeConstSpan(fbb.GetBufferPointer(), fbb.GetSize()));
+  }
+  std::ostringstream out;
+  ASSERT_TRUE(DumpTrace(path_, out).ok());
+  EXPECT_NE(out.str().find("\"min_lod\": null"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("\"max_lod\": null"), std::string::npos) << out.str();
 }
 
 TEST_F(TraceTest, DamagedFilesDoNoHarm) {
@@ -146,6 +180,11 @@ TEST_F(TraceTest, WithoutAFileAWriterDoesNothing) {
   EXPECT_FALSE(capture.active());
   capture.ContextCreate(1, "y");
   capture.ContextDestroy(1);
+}
+
+TEST(JsonTest, NumbersThatAreNotFiniteBecomeNull) {
+  EXPECT_EQ(JsonFinite(R"({"nan": nan, "a\"inf": [-nan,inf,-inf, 1.5, "-inf"]})"),
+            R"({"nan": null, "a\"inf": [null,null,null, 1.5, "-inf"]})");
 }
 
 TEST(JsonTest, AnyBytesBecomeAString) {

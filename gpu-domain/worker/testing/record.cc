@@ -58,7 +58,7 @@ std::vector<uint8_t> Record(const VulkanDriver& driver, const std::function<bool
   std::vector<uint8_t> input;
   lseek(file.get(), 0, SEEK_SET);
   absl::StatusOr<UniqueFd> again = file.Duplicate();
-  auto reader = trace::CaptureReader::FromFd(*std::move(again), "capture");
+  auto reader = trace::CaptureReader::FromFd(*std::move(again));
   if (!ok || !reader.ok()) return {};
   for (;;) {
     auto entry = reader->Next();
