@@ -19,6 +19,7 @@
 #include "flatbuf/stats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vmm/base/abort.h"
 #include "vmm/base/seqpacket.h"
 #include "vmm/machine/seccomp_vm.h"
 #include "vmm/machine/testing/harness.h"
@@ -290,6 +291,25 @@ TEST(VmSeccomp, ForbiddenCallsAreFatal) {
     auto child = jail::Spawn(options);
     ASSERT_TRUE(child.ok()) << child.status();
     EXPECT_EQ(child->Wait(kWait)->signal, SIGSYS) << what;
+  }
+}
+
+TEST(VmSeccomp, AbortIsToldFromOtherEnds) {
+  for (const bool namespaces : {false, true}) {
+    jail::SpawnOptions options;
+    options.program = jail::SiblingBinary("vm_testing_main");
+    options.arguments = {"abort"};
+    options.environment = jail::InheritedEnvironment();
+    if (namespaces) options.namespaces = jail::Namespaces::All();
+    auto child = jail::Spawn(options);
+    ASSERT_TRUE(child.ok()) << child.status();
+    const bool first = child->namespaces().pid;  // what the kernel granted
+    const auto exit = child->Wait(kWait);
+    ASSERT_TRUE(exit.ok()) << exit.status();
+    EXPECT_EQ(exit->signal, first ? 0 : SIGABRT) << exit->ToString();
+    if (first) {
+      EXPECT_EQ(exit->code, kAbortExitCode) << exit->ToString();
+    }
   }
 }
 
