@@ -264,9 +264,14 @@ TEST_F(RunTest, NothingOutlivesASupervisorThatIsKilled) {
 }
 
 TEST_F(RunTest, TheTimeoutEndsARun) {
-  SluiceProcess run({"run", LongTopology(), "--out", OutDir(), "--timeout", "2s"});
+  SluiceProcess run({"run", LongTopology(), "--out", OutDir(), "--timeout", "5s"});
+  ASSERT_TRUE(run.WaitForLine("running, pid", absl::Seconds(60)));
+  SluiceProcess second({"run", LongTopology(), "--out", OutDir()});
+  EXPECT_EQ(second.Wait(), 2);
+  EXPECT_THAT(second.Err(), HasSubstr("another run is writing there"));
   EXPECT_EQ(run.Wait(), 1);
   EXPECT_EQ(Member(ReadReport(OutDir()), "interrupted").text, "timeout");
+  EXPECT_THAT(run.Out(), HasSubstr("timeout: stopped"));
 }
 
 TEST_F(RunTest, CheckTriesThisHostAndSaysWhatFollows) {

@@ -61,6 +61,10 @@ absl::StatusOr<Args> ParseArgs(const ArgSpec& spec, const std::vector<std::strin
     } else {
       return absl::InvalidArgumentError(absl::StrCat("--", name, " needs a value: --", name, " ", option->value));
     }
+    if (!option->value.empty() && args.values[name].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, " needs a value that is not empty: --", name, " ", option->value));
+    }
   }
   if (args.positional.size() < spec.min_positional || args.positional.size() > spec.max_positional) {
     return absl::InvalidArgumentError(absl::StrCat("usage: ", Usage(spec)));

@@ -48,6 +48,8 @@ TEST(Args, MistakesAreNamed) {
               HasSubstr("--uot: unknown option of `sluice run`; there are: --out, --level, --quiet, --help"));
   EXPECT_THAT(message({"f", "-o", "a"}), HasSubstr("-o: unknown option"));
   EXPECT_THAT(message({"f", "--out"}), HasSubstr("--out needs a value: --out DIR"));
+  EXPECT_THAT(message({"f", "--out", ""}), HasSubstr("--out needs a value that is not empty"));
+  EXPECT_THAT(message({"f", "--out="}), HasSubstr("--out needs a value that is not empty"));
   EXPECT_THAT(message({"f", "--quiet=yes"}), HasSubstr("takes no value"));
   EXPECT_THAT(message({}), HasSubstr("usage: sluice run FILE [options]"));
   EXPECT_THAT(message({"a", "b", "c"}), HasSubstr("usage:"));

@@ -19,7 +19,7 @@ int CheckFile(const std::string& file) {
   int code = kInternal;
   const std::optional<topology::Plan> plan = LoadPlan(file, FileKind::kEither, &code);
   if (!plan.has_value()) return code;
-  std::cout << file << ": sound\n";
+  std::cout << topology::Escaped(file) << ": sound\n";
   for (const topology::DomainPlan& domain : plan->domains) {
     std::cout << "  domain " << domain.name << " (" << domain.os << ", " << domain.isolation << "):";
     for (const topology::FrontendPlan& frontend : plan->frontends) {
@@ -31,7 +31,7 @@ int CheckFile(const std::string& file) {
   for (const topology::FrontendPlan& frontend : plan->frontends) {
     if (!frontend.domain.has_value()) std::cout << "  without GPU: " << frontend.name << "\n";
   }
-  for (const std::string& note : plan->notes) std::cout << "  note: " << note << "\n";
+  for (const std::string& note : plan->notes) std::cout << "  note: " << topology::Escaped(note) << "\n";
   return kOk;
 }
 
@@ -48,7 +48,7 @@ int CheckThisHost(const Args& args) {
     if (finding.level == topology::HostFinding::Level::kWarning) mark = "warning ";
     if (finding.level == topology::HostFinding::Level::kFailure) mark = "FAILED  ";
     usable = usable && finding.level != topology::HostFinding::Level::kFailure;
-    std::cout << mark << finding.subject << ": " << finding.text << "\n";
+    std::cout << mark << finding.subject << ": " << topology::Escaped(finding.text) << "\n";
   }
   return usable ? kOk : kHost;
 }

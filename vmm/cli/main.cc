@@ -12,6 +12,7 @@
 #include "vmm/cli/commands.h"
 #include "vmm/cli/exit_code.h"
 #include "vmm/machine/vm_process.h"
+#include "vmm/topology/json.h"
 
 namespace sluice::cli {
 namespace {
@@ -91,7 +92,7 @@ int Main(std::vector<std::string> arguments) {
 }  // namespace
 
 void Complain(absl::string_view text) {
-  std::cerr << "sluice: " << text << "\n";
+  std::cerr << "sluice: " << topology::Escaped(text) << "\n";
 }
 
 std::string Version() {

@@ -1,6 +1,9 @@
 // `sluice run` and `sluice vm`.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -9,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "vmm/base/log.h"
+#include "vmm/base/unique_fd.h"
 #include "vmm/cli/commands.h"
 #include "vmm/cli/config_files.h"
 #include "vmm/cli/exit_code.h"
 #include "vmm/jail/spawn.h"
 #include "vmm/kvm/system.h"
+#include "vmm/topology/json.h"
 #include "vmm/topology/report.h"
 #include "vmm/topology/supervisor.h"
 
@@ -43,17 +48,30 @@ bool ParseLevel(const std::string& text, LogLevel* level) {
   return true;
 }
 
-// An existing directory that can be written to, or a complaint.
-bool PrepareOut(const std::string& directory) {
+// An existing directory that can be written to, and nobody else's until the descriptor is closed; or a complaint.
+UniqueFd PrepareOut(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (!error && !std::filesystem::is_directory(directory, error))
     error = std::make_error_code(std::errc::not_a_directory);
   if (!error && access(directory.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
-  if (!error) return true;
+  UniqueFd lock;
+  if (!error) {
+    lock.Reset(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock.valid()) error = std::error_code(errno, std::generic_category());
+  }
+  if (lock.valid() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      Complain(absl::StrCat("--out ", directory,
+                            ": another run is writing there; wait for its end or name another directory"));
+      return UniqueFd();
+    }
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return lock;
   Complain(
       absl::StrCat("--out ", directory, ": ", error.message(), "; name a directory that can be created and written"));
-  return false;
+  return UniqueFd();
 }
 
 int RunFile(const Args& args, FileKind kind) {
@@ -79,16 +97,28 @@ int RunFile(const Args& args, FileKind kind) {
     return kHost;
   }
   options.out_directory = args.Text("out");
-  if (!options.out_directory.empty() && !PrepareOut(options.out_directory)) return kUsage;
+  UniqueFd out_lock;
+  if (!options.out_directory.empty()) {
+    out_lock = PrepareOut(options.out_directory);
+    if (!out_lock.valid()) return kUsage;
+  }
 
   options.kvm = system->fd();
   options.domain_program = jail::SiblingBinary("sluice-domain");
   options.vm_program = "/proc/self/exe";
   std::error_code error;
   options.vm_program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (!args.Flag("quiet")) options.progress = [](const std::string& line) { std::cerr << line << "\n"; };
+  if (!args.Flag("quiet"))
+    options.progress = [](const std::string& line) { std::cerr << topology::Escaped(line) << "\n"; };
   if (kind == FileKind::kMachine) {
     options.serial = [](const std::string&, absl::string_view bytes) { std::cout << bytes << std::flush; };
+  }
+  if (options.out_directory.empty()) {
+    for (const topology::FrontendPlan& frontend : plan->frontends) {
+      if (!frontend.gpu.has_value() || !frontend.gpu->capture) continue;
+      Complain(absl::StrCat("note: ", frontend.name, " asks for a capture, and there is no --out DIR to write it to"));
+      break;
+    }
   }
   if (options.progress) {
     for (const std::string& note : plan->notes) options.progress("note: " + note);

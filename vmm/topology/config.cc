@@ -73,9 +73,9 @@ std::string Document::Report() const {
   for (const Problem& problem : problems) {
     // A file that could not be read has no lines.
     const bool has_line = !text.empty() || problem.kind != ProblemKind::kMissingFile;
-    absl::StrAppend(&out, file, ":");
+    absl::StrAppend(&out, Escaped(file), ":");
     if (has_line) absl::StrAppend(&out, LocateJson(tree, problem.path).line, ":");
-    absl::StrAppend(&out, " ", problem.path, problem.path.empty() ? "" : ": ", problem.message, "\n");
+    absl::StrAppend(&out, " ", Escaped(problem.path), problem.path.empty() ? "" : ": ", Escaped(problem.message), "\n");
   }
   return out;
 }

@@ -189,6 +189,24 @@ TEST(Config, TheTypesOfAPolicyAreNames) {
   EXPECT_THAT(with("abcdefghijklmnop"), HasSubstr("must be 1 to 15 bytes"));
 }
 
+TEST(Config, ControlCharactersOfTheFileDoNotReachTheTerminal) {
+  const std::string report = ReportOf(
+      "{\"\\u001b[2J\": 1, \"frontends\": [{\"name\": \"f\", \"os\": \"x\", "
+      "\"firmware\": \"f\", \"colo\\u009bur\u00e9\": 1}]}");
+  EXPECT_THAT(report, AllOf(HasSubstr("\\u001b[2J: unknown key"), HasSubstr("colo\\u009bur\u00e9: unknown key")));
+  EXPECT_EQ(report.find('\x1b'), std::string::npos);
+}
+
+TEST(Config, ASchemaMayBeNamedAtTheRootOnly) {
+  EXPECT_EQ(ReportOf(R"({"$schema": "../docs/schema/topology.schema.json",
+                         "frontends": [{"name": "f", "os": "x", "firmware": "f"}]})"),
+            "");
+  EXPECT_THAT(ReportOf(R"({"$schema": 1, "frontends": [{"name": "f", "os": "x", "firmware": "f"}]})"),
+              HasSubstr("$schema: 1: must be a string"));
+  EXPECT_THAT(ReportOf(R"({"frontends": [{"$schema": "x", "name": "f", "os": "x", "firmware": "f"}]})"),
+              HasSubstr("unknown key"));
+}
+
 TEST(Config, DomainsAndPolicyTogetherAreRefused) {
   EXPECT_THAT(ReportOf(R"({"gpu_domains": [{"name": "a", "os": "x"}], "domain_policy": {"os": ["x"]},
                            "frontends": [{"name": "f", "os": "x", "firmware": "f", "gpu": {}}]})"),

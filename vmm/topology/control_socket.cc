@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <vector>
 
+#include "vmm/base/log.h"
 #include "vmm/base/status_macros.h"
 
 namespace sluice::topology {
@@ -80,7 +82,7 @@ absl::StatusOr<UniqueFd> DuplicateFd(int fd) {
 }
 
 std::string ShortText(const flatbuffers::String* text) {
-  return text == nullptr ? "" : text->str().substr(0, 500);
+  return text == nullptr ? "" : Printable(absl::string_view(text->c_str(), std::min<size_t>(text->size(), 500)));
 }
 
 }  // namespace sluice::topology

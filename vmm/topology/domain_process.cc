@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "flatbuf/control_generated.h"
 #include "gpu-domain/worker/options.h"
 #include "vmm/base/status_macros.h"
@@ -20,7 +21,7 @@ void Pack(BodyT body, flatbuffers::FlatBufferBuilder* builder) {
 }
 
 // How a worker ended, for people; "" if as it should.
-std::string WorkerEnd(const wire::WorkerExited& exited) {
+std::string WorkerEnd(const wire::WorkerExited& exited, const std::vector<std::string>& gpus) {
   jail::ExitStatus status;
   status.code = exited.exit_code();
   status.signal = exited.signal();
@@ -30,7 +31,11 @@ std::string WorkerEnd(const wire::WorkerExited& exited) {
     case worker::kExitProtocol:
       return "the VM process broke the protocol of the service channel";
     case worker::kExitNoVulkan:
-      return "there is no Vulkan device that it may use";
+      return gpus.empty()
+                 ? "there is no Vulkan device that it may use"
+                 : absl::StrCat(
+                       "there is no Vulkan device that it may use: its domain selects those whose name contains \"",
+                       absl::StrJoin(gpus, "\" or \""), "\"; the worker's log line lists what there is");
     case worker::kExitHung:
       return "the GPU or its driver hangs";
     case worker::kExitJail:
@@ -58,6 +63,7 @@ absl::StatusOr<std::unique_ptr<DomainProcess>> DomainProcess::Start(asio::io_con
   SLUICE_ASSIGN_OR_RETURN(UniqueFd pidfd, DuplicateFd(child.pidfd()));
   std::unique_ptr<DomainProcess> domain(
       new DomainProcess(loop, std::move(child), std::move(sockets.first), std::move(pidfd), std::move(events)));
+  domain->gpus_ = plan.gpus;
   wire::DomainStartT start;
   start.name = plan.name;
   start.os = plan.os;
@@ -123,7 +129,7 @@ absl::Status DomainProcess::OnPacket(const Packet& packet) {
   } else if (const auto* attached = event->body_as_Attached()) {
     events_.attached(attached->id(), ShortText(attached->error()), attached->pid());
   } else if (const auto* exited = event->body_as_WorkerExited()) {
-    events_.worker_exited(exited->id(), WorkerEnd(*exited));
+    events_.worker_exited(exited->id(), WorkerEnd(*exited, gpus_));
   } else {
     return absl::InvalidArgumentError("it sent an unknown message");
   }

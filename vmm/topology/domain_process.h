@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "vmm/base/log.h"
@@ -53,6 +54,7 @@ class DomainProcess {
   ControlSocket control_;
   ReadableWatch end_;
   Events events_;
+  std::vector<std::string> gpus_;  // what it selects, for messages
   std::string violation_;
   bool gone_ = false;
 };

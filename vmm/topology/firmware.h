@@ -26,8 +26,9 @@ std::string ShippedFirmwareDirectory();
 // The path that `name` stands for. Nothing is opened.
 std::string ResolveFirmware(absl::string_view name, const FirmwareSearch& search);
 
-// Replaces each machine's `firmware` by its path and checks that it is a readable regular file that the machine can boot
-// (vmm/boot/elf.h: size, headers, all in RAM). False: `problems` grew; the message names what shipped firmware there is.
+// Replaces each machine's `firmware` by its path and checks that it is a readable regular file that the machine can
+// boot (vmm/boot/elf.h: size, headers, all in RAM). False: `problems` grew; the message names what shipped firmware
+// there is.
 bool ResolveFirmwareFiles(const FirmwareSearch& search, Plan* plan, Problems* problems);
 
 }  // namespace sluice::topology

@@ -1,7 +1,10 @@
 #include "vmm/topology/host_check.h"
 
+#include <unistd.h>
+
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -74,6 +77,14 @@ HostFinding CheckGuest(const HostCheckOptions& options, const kvm::System& syste
 }
 
 HostFinding CheckVulkan(const HostCheckOptions& options) {
+  const size_t slash = options.domain_program.rfind('/');
+  const std::string directory = slash == std::string::npos ? "" : options.domain_program.substr(0, slash + 1);
+  for (const std::string& program : {options.domain_program, directory + "sluice-worker"}) {
+    if (access(program.c_str(), X_OK) == 0) continue;
+    return {Level::kFailure, "Vulkan",
+            absl::StrCat("was not tried: ", program, ": ", std::strerror(errno),
+                         ". Build or install sluice-domain and sluice-worker beside sluice.")};
+  }
   const absl::StatusOr<std::string> device = ProbeVulkanDevice(options);
   if (device.ok()) return {Level::kOk, "Vulkan", absl::StrCat("a GPU Domain worker answers; its device is ", *device)};
   return {Level::kFailure, "Vulkan",

@@ -347,6 +347,26 @@ JsonPosition LocateJson(const JsonValue& root, absl::string_view path) {
   return position;
 }
 
+std::string Escaped(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const uint8_t c = static_cast<uint8_t>(text.front());
+    const uint8_t second = length == 2 ? static_cast<uint8_t>(text[1]) : 0xff;
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+    } else if (c < 0x20 || c == 0x7f) {
+      absl::StrAppendFormat(&out, "\\u%04x", c);
+    } else if (c == 0xc2 && second < 0xa0) {  // C1: some terminals obey these too
+      absl::StrAppendFormat(&out, "\\u%04x", second);
+    } else {
+      out.append(text.data(), length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
 std::string QuoteJson(absl::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {

@@ -63,6 +63,9 @@ absl::string_view JsonKindName(JsonValue::Kind kind);
 // deepest part of it that exists.
 JsonPosition LocateJson(const JsonValue& root, absl::string_view path);
 
+// `text` fit for a terminal: control characters as \u001b and the like, bytes that are not UTF-8 as U+FFFD.
+std::string Escaped(absl::string_view text);
+
 // `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string QuoteJson(absl::string_view text);
 

@@ -22,12 +22,14 @@ using Kind = JsonValue::Kind;
 constexpr char kNamespace[] = "sluice.config.";
 // Bytes of a string in a list, unless item_max says otherwise.
 constexpr uint64_t kLongestItem = 255;
+// At the root of a file, for editors; not looked at.
+constexpr char kSchemaKey[] = "$schema";
 constexpr char kNamePattern[] = "^[a-z][a-z0-9-]*$";
 
 flatbuffers::IDLOptions Options() {
   flatbuffers::IDLOptions options;
   options.strict_json = true;
-  options.skip_unexpected_fields_in_json = false;
+  options.skip_unexpected_fields_in_json = true;  // Check has refused all but "$schema"
   return options;
 }
 
@@ -89,6 +91,10 @@ class Checker {
     for (const JsonMember& member : value.members) {
       const std::string where = path.empty() ? member.key : absl::StrCat(path, ".", member.key);
       const FieldDef* field = table.fields.Lookup(member.key);
+      if (path.empty() && member.key == kSchemaKey) {
+        if (member.value.kind != Kind::kString) Add(where, absl::StrCat(Shown(member.value), ": must be a string"));
+        continue;
+      }
       if (field == nullptr) {
         std::vector<std::string> known;
         for (const FieldDef* f : table.fields.vec) known.push_back(f->name);
@@ -206,8 +212,9 @@ std::string DescriptionOf(const flatbuffers::Definition& definition) {
   return absl::StrCat("\"description\": ", QuoteJson(absl::StripPrefix(text, " ")), ", ");
 }
 
-std::string TableSchema(const StructDef& table, absl::string_view indent) {
+std::string TableSchema(const StructDef& table, absl::string_view indent, bool root) {
   std::vector<std::string> properties;
+  if (root) properties.push_back(absl::StrCat(indent, "  ", QuoteJson(kSchemaKey), ": {\"type\": \"string\"}"));
   std::vector<std::string> required;
   for (const FieldDef* field : table.fields.vec) {
     properties.push_back(absl::StrCat(indent, "  ", QuoteJson(field->name), ": {", DescriptionOf(*field),
@@ -261,13 +268,13 @@ std::string ConfigSchema::JsonSchema(absl::string_view id) const {
   CollectTables(root, &tables);
   std::vector<std::string> definitions;
   for (const StructDef* table : tables) {
-    definitions.push_back(
-        absl::StrCat("    ", QuoteJson(table->name), ": {\n      ", TableSchema(*table, "      "), "\n    }"));
+    definitions.push_back(absl::StrCat("    ", QuoteJson(table->name), ": {\n      ",
+                                       TableSchema(*table, "      ", /*root=*/false), "\n    }"));
   }
   return absl::StrCat(
       "{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"$id\": ", QuoteJson(id),
       ",\n  \"$comment\": \"Generated from flatbuf/config.fbs by `sluice check --schema`. Do not edit.\",\n  ",
-      TableSchema(root, "  "), ",\n  \"$defs\": {\n", absl::StrJoin(definitions, ",\n"), "\n  }\n}\n");
+      TableSchema(root, "  ", /*root=*/true), ",\n  \"$defs\": {\n", absl::StrJoin(definitions, ",\n"), "\n  }\n}\n");
 }
 
 }  // namespace sluice::topology

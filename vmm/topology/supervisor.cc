@@ -59,6 +59,7 @@ struct Frontend {
   std::optional<StatsPage> worker_stats;
   std::unique_ptr<FrontendProcess> machine;
   bool worker_alive = false;
+  bool told_to_stop = false;
   bool detached = false;    // the domain was told to end its worker
   std::string worker_loss;  // how its worker or domain was lost, "" if it was not
   Clock::time_point started;
@@ -80,6 +81,8 @@ struct Domain {
 // How long a domain may take to say that it has ended a worker: more than it gives the worker itself (3 s).
 constexpr auto kDetachTime = std::chrono::seconds(5);
 constexpr auto kAskWorkerAfter = std::chrono::seconds(2);
+
+constexpr char kTimeout[] = "timeout";
 
 const char* SignalName(int number) {
   switch (number) {
@@ -106,7 +109,7 @@ class Supervisor {
     if (options_.timeout != absl::InfiniteDuration()) {
       deadline_.expires_after(absl::ToChronoNanoseconds(options_.timeout));
       deadline_.async_wait([this](const asio::error_code& error) {
-        if (!error && !interrupted_) Interrupt("timeout");
+        if (!error && !interrupted_) Interrupt(kTimeout);
       });
     }
     StartDomains();
@@ -446,6 +449,8 @@ class Supervisor {
     report.exit_code = machine.exit_code();
     report.exit_cause = machine.exit_cause();
     report.ok = machine.exit_code() == 0 && frontend->worker_loss.empty();
+    if (!report.ok && frontend->told_to_stop && report_.interrupted == kTimeout)
+      report.exit_cause = absl::StrCat(kTimeout, ": ", report.exit_cause);
     if (!frontend->worker_loss.empty()) {
       report.exit_cause = absl::StrCat("device lost: ", frontend->worker_loss, "; then ", report.exit_cause);
     }
@@ -555,6 +560,7 @@ class Supervisor {
       if (frontend->state == Frontend::State::kWaiting || frontend->state == Frontend::State::kAttaching) {
         NotStarted(frontend, why);
       } else if (frontend->state == Frontend::State::kRunning) {
+        frontend->told_to_stop = true;
         frontend->machine->Stop();
         frontend->timer.expires_after(Patience());
         frontend->timer.async_wait([this, frontend](const asio::error_code& error) {

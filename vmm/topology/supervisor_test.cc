@@ -232,7 +232,7 @@ TEST_F(SupervisorTest, AfterTheTimeoutMachinesAreStoppedInOrder) {
   const Report report = Run(PlanOf("good", {"wait-0", "wait-1"}));
   EXPECT_FALSE(report.ok);
   EXPECT_EQ(report.interrupted, "timeout");
-  for (const FrontendReport& frontend : report.frontends) EXPECT_EQ(frontend.exit_cause, "stopped");
+  for (const FrontendReport& frontend : report.frontends) EXPECT_EQ(frontend.exit_cause, "timeout: stopped");
   EXPECT_EQ(report.domains[0].state, "ended");
 }
 
@@ -249,7 +249,7 @@ TEST_F(SupervisorTest, AfterTheTimeoutAFrozenDomainIsKilledSoonAndItsFrontendIsN
   const absl::Time start = absl::Now();
   const Report report = Run(PlanOf("freezes", {"wait"}));
   EXPECT_LT(absl::Now() - start, absl::Seconds(25));
-  EXPECT_EQ(report.frontends[0].exit_cause, "stopped");
+  EXPECT_EQ(report.frontends[0].exit_cause, "timeout: stopped");
   EXPECT_THAT(report.domains[0].state, HasSubstr("killed by signal 9"));
   EXPECT_THAT(progress_, HasSubstr("waiting for wait's worker; interrupt again to kill"));
 }
