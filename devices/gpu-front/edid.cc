@@ -51,7 +51,7 @@ void PutText(uint8_t* d, uint8_t tag, const char* text) {
   d[3] = tag;
   std::memset(d + 5, ' ', 13);
   const size_t n = std::min<size_t>(std::strlen(text), 12);
-  std::memcpy(d + 5, text, n);
+  std::memcpy(d + 5, text, n);  // NOLINT(bugprone-not-null-terminated-result): EDID text ends in a newline
   d[5 + n] = '\n';
 }
 

@@ -50,7 +50,8 @@ class GuestAddress {
 
   std::string ToString() const { return Hex(value_); }
 
-  friend constexpr auto operator<=>(GuestAddress, GuestAddress) = default;
+  friend constexpr auto operator<=>(GuestAddress, GuestAddress) =
+      default;  // NOLINT(modernize-use-nullptr): false finding of clang-tidy 14
   friend std::ostream& operator<<(std::ostream& os, GuestAddress a) { return os << a.ToString(); }
   template <typename Sink>
   friend void AbslStringify(Sink& sink, GuestAddress a) {

@@ -49,7 +49,7 @@ class HarnessPolicy : public DriverPolicy {
 class Harness final : public guest::Platform, public ReplySink {
  public:
   explicit Harness(const ContextOptions& options = {}, uint64_t ring_bytes = 1 << 20);
-  ~Harness();
+  ~Harness() override;
 
   // The context's state: the first error of Execute sticks.
   const absl::Status& status() const { return status_; }
