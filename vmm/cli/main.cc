@@ -1,6 +1,9 @@
 // File: main.cc
 //
 // `sluice`: the one program of the host. See --help.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <iostream>
@@ -105,6 +108,12 @@ int main(int argc, char** argv) {
   // Started by `sluice run` for each machine; not for people.
   if (argc > 1 && std::strcmp(argv[1], sluice::machine::kVmProcessVerb) == 0) {
     return sluice::machine::VmProcessMain(argc - 2, argv + 2);
+  }
+  // Closed standard descriptors would be taken by the first files that are opened, and written to.
+  while (true) {
+    const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd > STDERR_FILENO) close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) break;
   }
   return sluice::cli::Main({argv + 1, argv + argc});
 }
