@@ -1,6 +1,10 @@
 // Machines on a real /dev/kvm, in this process. Without KVM every test here is skipped, visibly.
 #include "vmm/machine/machine.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -97,6 +101,34 @@ TEST_F(MachineTest, AMachineThatRunsCanBeDestroyed) {
     ASSERT_TRUE((*machine)->Start([&](const MachineEnd&) { ended = true; }).ok());
   }
   EXPECT_FALSE(ended) << "nobody is told about a machine that was destroyed";
+}
+
+TEST_F(MachineTest, AHostThatGivesTooFewThreadsMakesStartFail) {
+  constexpr int kNotSettable = 2;
+  constexpr uid_t kSomebody = 54321;  // root is exempt from the limit
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int code = 1;
+    {
+      asio::io_context loop;
+      MachineOptions options = TinyOptions(TinyCode().Spin());
+      options.vcpus = 2;
+      auto machine = Machine::Create(loop, std::move(options));
+      const rlimit one_more = {2, 2};
+      if (setrlimit(RLIMIT_NPROC, &one_more) != 0 || setresuid(kSomebody, kSomebody, kSomebody) != 0) {
+        _exit(kNotSettable);
+      }
+      const bool failed = machine.ok() && !(*machine)->Start([](const MachineEnd&) {}).ok();
+      code = failed ? 0 : 1;
+    }  // the thread that did start is joined
+    _exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  if (WEXITSTATUS(status) == kNotSettable) GTEST_SKIP() << "the limit cannot be set here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(MachineTest, AMachineThatWasNeverStartedCanBeDestroyed) {
