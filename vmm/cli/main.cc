@@ -109,9 +109,10 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], sluice::machine::kVmProcessVerb) == 0) {
     return sluice::machine::VmProcessMain(argc - 2, argv + 2);
   }
-  // Closed standard descriptors would be taken by the first files that are opened, and written to.
+  // Closed standard descriptors would be taken by the first files that are opened, here and in children, and written
+  // to.
   while (true) {
-    const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fd = open("/dev/null", O_RDWR);
     if (fd > STDERR_FILENO) close(fd);
     if (fd < 0 || fd > STDERR_FILENO) break;
   }
