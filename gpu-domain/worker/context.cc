@@ -25,7 +25,7 @@ class RingSink final : public exec::ReplySink {
     const wire::FrameHeader header = {opcode, wire::kFrameReply, static_cast<uint32_t>(payload.size()), sequence};
     shared_.capture->Reply(context_, ring_.number(), header, payload);
     const uint64_t before = ring_.replies().position();
-    const absl::Status status = ring_.replies().Write(opcode, sequence, payload);
+    absl::Status status = ring_.replies().Write(opcode, sequence, payload);
     shared_.stats->bytes_out.fetch_add(ring_.replies().position() - before, std::memory_order_relaxed);
     return status;
   }
@@ -209,7 +209,7 @@ absl::Status WorkerContext::OnMessage(RingThread& ring, const Message& message) 
   if (lost() || ending_.load(std::memory_order_acquire)) return absl::CancelledError("the context has ended");
   policy_.SetRing(ring.blob());
   RingSink sink(id_, ring, *shared_);
-  const absl::Status status = exec_->Execute(message.header, message.bytes, &sink);
+  absl::Status status = exec_->Execute(message.header, message.bytes, &sink);
   CountObjects();
   return status;
 }
