@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "vmm/base/abort.h"
 #include "vmm/base/status_macros.h"
 #include "vmm/jail/clone_raw.h"
 
@@ -227,6 +228,8 @@ std::string ExitStatus::ToString() const {
     return absl::StrCat("killed by signal ", SIGSYS, " (Bad system call: outside its seccomp policy)");
   }
   if (signal != 0) return absl::StrCat("killed by signal ", signal, " (", sigdescr_np(signal), ")");
+  // The first process of a PID namespace cannot end by a signal of its own: see abort.h.
+  if (code == kAbortExitCode) return absl::StrCat("aborted (exit code ", code, ")");
   return absl::StrCat("exit code ", code);
 }
 
