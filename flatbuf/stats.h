@@ -25,6 +25,7 @@ struct WorkerStats {
   std::atomic<uint64_t> objects;          // gauge: Vulkan objects alive
   std::atomic<uint64_t> memory_bytes;     // gauge: device memory and blobs held
   std::atomic<uint64_t> memory_refusals;  // allocations refused by the quota
+  std::atomic<uint64_t> capture_failed;   // 1: the capture could not be written and ends early
   std::atomic<uint64_t> gpu_ns;           // time between submission and completion, summed
 };
 

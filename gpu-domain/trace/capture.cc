@@ -34,7 +34,7 @@ absl::Span<const uint8_t> Bytes(absl::string_view text, std::vector<uint8_t>& st
   return storage;
 }
 
-absl::Status WriteAll(int fd, const std::vector<uint8_t>& bytes) {
+absl::Status WriteAll(int fd, absl::Span<const uint8_t> bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
@@ -64,7 +64,8 @@ uint64_t Padding(uint64_t bytes) {
 
 }  // namespace
 
-CaptureWriter::CaptureWriter(UniqueFd fd, absl::string_view frontend) : active_(fd.valid()), fd_(std::move(fd)) {
+CaptureWriter::CaptureWriter(UniqueFd fd, absl::string_view frontend, std::atomic<uint64_t>* failed)
+    : active_(fd.valid()), failed_(failed), fd_(std::move(fd)) {
   if (!active_) return;
   CaptureHeader header{};
   std::memcpy(header.magic, kCaptureMagic, sizeof(header.magic));
@@ -75,10 +76,15 @@ CaptureWriter::CaptureWriter(UniqueFd fd, absl::string_view frontend) : active_(
   std::vector<uint8_t> bytes;
   Put(bytes, header);
   MutexLock lock(&mu_);
-  if (const absl::Status status = WriteAll(fd_.get(), bytes); !status.ok()) {
-    SLUICE_LOG(warn, "capture ends: {}", std::string(status.message()));
-    fd_.Reset();
-  }
+  WriteOrEnd(bytes);
+}
+
+void CaptureWriter::WriteOrEnd(absl::Span<const uint8_t> bytes) {
+  const absl::Status status = WriteAll(fd_.get(), bytes);
+  if (status.ok()) return;
+  SLUICE_LOG(warn, "capture ends: {}", std::string(status.message()));
+  fd_.Reset();
+  if (failed_ != nullptr) failed_->store(1, std::memory_order_relaxed);
 }
 
 void CaptureWriter::Append(CaptureKind kind, uint32_t context, uint32_t ring, absl::Span<const uint8_t> head,
@@ -99,10 +105,7 @@ void CaptureWriter::Append(CaptureKind kind, uint32_t context, uint32_t ring, ab
   bytes.resize(bytes.size() + Padding(payload), 0);
   MutexLock lock(&mu_);
   if (!fd_.valid()) return;
-  if (const absl::Status status = WriteAll(fd_.get(), bytes); !status.ok()) {
-    SLUICE_LOG(warn, "capture ends: {}", std::string(status.message()));
-    fd_.Reset();
-  }
+  WriteOrEnd(bytes);
 }
 
 void CaptureWriter::ContextCreate(uint32_t context, absl::string_view name) {

@@ -21,6 +21,7 @@
 #ifndef SLUICE_GPU_DOMAIN_TRACE_CAPTURE_H_
 #define SLUICE_GPU_DOMAIN_TRACE_CAPTURE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -90,8 +91,9 @@ static_assert(sizeof(LostRecord) == 8);
 // cannot be written (disk full) the capture ends, with one log line; the worker goes on.
 class CaptureWriter {
  public:
-  // Takes the descriptor and writes the header at once. An invalid descriptor makes every call a no-op.
-  CaptureWriter(UniqueFd fd, absl::string_view frontend);
+  // Takes the descriptor and writes the header at once. An invalid descriptor makes every call a no-op. When a write
+  // fails (disk full) the capture ends there, once, and `*failed` becomes 1; null: nobody asks.
+  CaptureWriter(UniqueFd fd, absl::string_view frontend, std::atomic<uint64_t>* failed = nullptr);
 
   bool active() const { return active_; }
   void ContextCreate(uint32_t context, absl::string_view name);
@@ -107,7 +109,10 @@ class CaptureWriter {
   void Append(CaptureKind kind, uint32_t context, uint32_t ring, absl::Span<const uint8_t> head,
               absl::Span<const uint8_t> body) ABSL_LOCKS_EXCLUDED(mu_);
 
+  void WriteOrEnd(absl::Span<const uint8_t> bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const bool active_;
+  std::atomic<uint64_t>* const failed_;
   Mutex mu_;
   UniqueFd fd_ ABSL_GUARDED_BY(mu_);
 };

@@ -175,6 +175,14 @@ TEST_F(TraceTest, DamagedFilesDoNoHarm) {
   }
 }
 
+TEST_F(TraceTest, AFullDiskEndsTheCaptureAndSaysSo) {
+  std::atomic<uint64_t> failed{0};
+  CaptureWriter writer(UniqueFd(open("/dev/full", O_WRONLY | O_CLOEXEC)), "web", &failed);
+  EXPECT_TRUE(writer.active());
+  EXPECT_EQ(failed, 1u);
+  writer.ContextCreate(1, "after the end nothing is written");
+}
+
 TEST_F(TraceTest, WithoutAFileAWriterDoesNothing) {
   CaptureWriter capture(UniqueFd(), "x");
   EXPECT_FALSE(capture.active());

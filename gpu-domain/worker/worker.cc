@@ -78,7 +78,7 @@ class Worker::Impl {
         stats_(stats),
         quota_(options.memory_bytes, &stats->memory_bytes, &stats->memory_refusals),
         staging_(kStagingBytes),
-        capture_(std::move(capture), options.name),
+        capture_(std::move(capture), options.name, &stats->capture_failed),
         outbox_(channel.get(), [this] { asio::post(io_, [this] { WaitWritable(); }); }),
         channel_(io_, channel.Release()),
         watchdog_(io_) {

@@ -460,6 +460,11 @@ class Supervisor {
       OutputFailed(absl::InternalError(
           absl::StrCat(OutPath(report.serial_log), ": not complete: ", machine.serial_error().message())));
     KeepPicture(*frontend, &report);
+    if (frontend->worker_stats.has_value() &&
+        frontend->worker_stats->Read(SLUICE_STAT(WorkerStats, capture_failed)) != 0) {
+      OutputFailed(absl::ResourceExhaustedError(
+          absl::StrCat(OutPath(report.capture), ": the capture is incomplete: it could not be written (disk full?)")));
+    }
     Tell(absl::StrCat(report.name, ": ", report.exit_cause));
     Done(frontend);
   }
