@@ -132,24 +132,24 @@ void CaptureWriter::BlobDestroy(uint32_t context, uint32_t resource) {
   Append(CaptureKind::kBlobDestroy, context, 0, head, {});
 }
 
-void CaptureWriter::Request(uint32_t context, uint32_t ring, const wire::FrameHeader& header,
-                            absl::Span<const uint8_t> payload) {
-  if (!active_) return;
-  wire::FrameHeader whole = header;
-  whole.size = static_cast<uint32_t>(payload.size());
-  std::vector<uint8_t> head;
-  Put(head, whole);
-  Append(CaptureKind::kRequest, context, ring, head, payload);
-}
-
-void CaptureWriter::Reply(uint32_t context, uint32_t ring, const wire::FrameHeader& header,
+void CaptureWriter::Frame(CaptureKind kind, uint32_t context, uint32_t ring, const wire::FrameHeader& header,
                           absl::Span<const uint8_t> payload) {
   if (!active_) return;
   wire::FrameHeader whole = header;
   whole.size = static_cast<uint32_t>(payload.size());
   std::vector<uint8_t> head;
   Put(head, whole);
-  Append(CaptureKind::kReply, context, ring, head, payload);
+  Append(kind, context, ring, head, payload);
+}
+
+void CaptureWriter::Request(uint32_t context, uint32_t ring, const wire::FrameHeader& header,
+                            absl::Span<const uint8_t> payload) {
+  Frame(CaptureKind::kRequest, context, ring, header, payload);
+}
+
+void CaptureWriter::Reply(uint32_t context, uint32_t ring, const wire::FrameHeader& header,
+                          absl::Span<const uint8_t> payload) {
+  Frame(CaptureKind::kReply, context, ring, header, payload);
 }
 
 void CaptureWriter::Lost(uint32_t context, wire::LostReason reason, absl::string_view message) {

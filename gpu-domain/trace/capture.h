@@ -106,6 +106,8 @@ class CaptureWriter {
   void Lost(uint32_t context, wire::LostReason reason, absl::string_view message);
 
  private:
+  void Frame(CaptureKind kind, uint32_t context, uint32_t ring, const wire::FrameHeader& header,
+             absl::Span<const uint8_t> payload) ABSL_LOCKS_EXCLUDED(mu_);
   void Append(CaptureKind kind, uint32_t context, uint32_t ring, absl::Span<const uint8_t> head,
               absl::Span<const uint8_t> body) ABSL_LOCKS_EXCLUDED(mu_);
 
