@@ -221,6 +221,8 @@ class Control final : private ChannelHandler {
   ContextTable contexts_;
   // Call before scanout 0 may lose what it shows.
   void KeepPicture();
+  // SET_SCANOUT and SET_SCANOUT_BLOB with resource 0. `scanout_id` exists.
+  Outcome DisableScanout(uint32_t scanout_id);
 
   Scanouts scanouts_;
   ScanoutImage kept_picture_;

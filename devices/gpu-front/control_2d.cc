@@ -123,13 +123,15 @@ Control::Outcome Control::On(const TransferToHost2d& c) {
   return Response{};
 }
 
+Control::Outcome Control::DisableScanout(uint32_t scanout_id) {
+  if (scanout_id == 0) KeepPicture();
+  scanouts_.Disable(scanout_id);
+  return Response{};
+}
+
 Control::Outcome Control::On(const SetScanout& c) {
   if (c.scanout_id >= scanouts_.count()) return Error(ResponseType::kErrInvalidScanoutId);
-  if (c.resource_id == 0) {
-    if (c.scanout_id == 0) KeepPicture();
-    scanouts_.Disable(c.scanout_id);
-    return Response{};
-  }
+  if (c.resource_id == 0) return DisableScanout(c.scanout_id);
   const Resource* resource = resources_.Find(c.resource_id);
   if (resource == nullptr) return Error(ResponseType::kErrInvalidResourceId);
   if (resource->kind != ResourceKind::k2d || !RectFits(c.r, resource->width, resource->height)) {
@@ -148,11 +150,7 @@ Control::Outcome Control::On(const SetScanout& c) {
 Control::Outcome Control::On(const SetScanoutBlob& c) {
   if (!Negotiated(kFeatureResourceBlob)) return Error(ResponseType::kErrUnspec);
   if (c.scanout_id >= scanouts_.count()) return Error(ResponseType::kErrInvalidScanoutId);
-  if (c.resource_id == 0) {
-    if (c.scanout_id == 0) KeepPicture();
-    scanouts_.Disable(c.scanout_id);
-    return Response{};
-  }
+  if (c.resource_id == 0) return DisableScanout(c.scanout_id);
   const Resource* resource = resources_.Find(c.resource_id);
   if (resource == nullptr) return Error(ResponseType::kErrInvalidResourceId);
   if (resource->kind == ResourceKind::k2d || !IsKnownFormat(c.format) || !RectFits(c.r, c.width, c.height)) {
