@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/machine/machine.h"
 #include "vmm/machine/testing/harness.h"
 
@@ -16,9 +17,7 @@ using ::testing::HasSubstr;
 
 class FirmwareTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!testing::OpenKvm()) GTEST_SKIP() << "no usable /dev/kvm: guests cannot run";
-  }
+  void SetUp() override { SLUICE_NEEDS_KVM(); }
 
   // `gpu`: with a virtio-gpu device, which has no GPU Domain behind it.
   static testing::RunResult Run(const std::string& guest, const std::string& cmdline, bool gpu) {

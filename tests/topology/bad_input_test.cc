@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/topology/sluice_process.h"
+#include "vmm/kvm/testing/need_kvm.h"
 
 namespace sluice::testing {
 namespace {
@@ -127,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Kvm, NotPermittedIsItsOwnMessageWithARemedy) {
-  if (access("/dev/kvm", F_OK) != 0) GTEST_SKIP() << "there is no /dev/kvm";
+  SLUICE_NEEDS_KVM();
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody who may not use /dev/kvm";
   const std::vector<std::string> before = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                                            "--"};
@@ -174,6 +175,15 @@ TEST(Help, ListsVerbsAndExitCodes) {
   SluiceProcess version({"--version"});
   EXPECT_EQ(version.Wait(), 0);
   EXPECT_THAT(version.Out(), StartsWith("sluice 0."));
+}
+
+TEST(Check, WithoutKvmItSaysWhatFollowsAndHowToGoOn) {
+  SluiceProcess check({"check", "--kvm", "/nonexistent/kvm"});
+  EXPECT_EQ(check.Wait(), 5);
+  EXPECT_THAT(check.Out(),
+              AllOf(HasSubstr("FAILED  KVM: no /nonexistent/kvm: "), HasSubstr("load kvm_intel or kvm_amd"),
+                    HasSubstr("no VM runs here"), HasSubstr("./dev nested -- CMD")));
+  EXPECT_THAT(check.Out(), HasSubstr("Vulkan: ")) << "what needs no KVM is tried all the same";
 }
 
 TEST(Check, ASoundFileShowsItsPlacement) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/scenes/native.h"
 #include "tests/topology/sluice_process.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/topology/json.h"
 #include "vmm/topology/png.h"
 
@@ -68,9 +69,7 @@ std::vector<uint8_t> RgbOf(const std::vector<uint8_t>& rgba) {
 
 class RunTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (access("/dev/kvm", R_OK | W_OK) != 0) GTEST_SKIP() << "/dev/kvm is not usable here; `sluice check` says why";
-  }
+  void SetUp() override { SLUICE_NEEDS_KVM(); }
   std::string OutDir() const { return dir_.path() + "/out"; }
 
   // Two front-ends that draw until they are stopped.

@@ -6,6 +6,7 @@
 #include "vmm/boot/elf.h"
 #include "vmm/boot/start_info.h"
 #include "vmm/boot/testing/tiny_elf.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/kvm/vm.h"
 
 namespace sluice::boot {
@@ -19,8 +20,9 @@ namespace exits = kvm::exits;
 
 // On real KVM: the guest proves its own entry state by what it prints.
 TEST(DirectBootOnKvmTest, AGuestRunsInLongModeAndFindsItsCommandLine) {
+  SLUICE_NEEDS_KVM();
   const auto system = kvm::System::Open();
-  if (!system.ok()) GTEST_SKIP() << "NOT TESTED, no usable KVM: " << system.status();
+  ASSERT_TRUE(system.ok()) << system.status();
   constexpr uint8_t kPrint[] = {
       0x48, 0x8b, 0x73, 0x18,                                // mov 24(%rbx), %rsi
       0xba, 0xf8, 0x03, 0x00, 0x00,                          // mov $0x3f8, %edx

@@ -75,7 +75,9 @@ absl::Status Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const absl::Status status = Run(argc, argv);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
   // 77: skipped. Without KVM there is nothing to show.
-  return absl::IsPermissionDenied(status) || (argc == 1 && absl::IsNotFound(status)) ? 77 : 1;
+  const bool no_kvm =
+      absl::IsPermissionDenied(status) || absl::IsUnavailable(status) || (argc == 1 && absl::IsNotFound(status));
+  std::fprintf(stderr, "%s%s\n", no_kvm ? "needs KVM: " : "", status.ToString().c_str());
+  return no_kvm ? 77 : 1;
 }

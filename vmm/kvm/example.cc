@@ -56,7 +56,8 @@ absl::Status Run() {
 int main() {
   const absl::Status status = Run();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
   // 77: skipped. Without KVM there is nothing to show.
-  return absl::IsNotFound(status) || absl::IsPermissionDenied(status) ? 77 : 1;
+  const bool no_kvm = absl::IsNotFound(status) || absl::IsPermissionDenied(status) || absl::IsUnavailable(status);
+  std::fprintf(stderr, "%s%s\n", no_kvm ? "needs KVM: " : "", status.ToString().c_str());
+  return no_kvm ? 77 : 1;
 }

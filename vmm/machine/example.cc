@@ -15,7 +15,7 @@ int main() {
   MachineOptions options;
   options.kvm.Reset(open("/dev/kvm", O_RDWR | O_CLOEXEC));
   if (!options.kvm) {
-    std::puts("skipped: /dev/kvm cannot be opened");
+    std::puts("needs KVM: /dev/kvm cannot be opened");
     return 77;
   }
   options.firmware = testing::TinyElf(testing::TinyCode().Mark().Print("hello, world\n").Exit(0).bytes());

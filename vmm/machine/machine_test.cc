@@ -13,6 +13,7 @@
 #include "flatbuf/stats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/machine/stats_raw.h"
 #include "vmm/machine/testing/harness.h"
 
@@ -28,9 +29,7 @@ using testing::TinyOptions;
 
 class MachineTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!testing::OpenKvm()) GTEST_SKIP() << "no usable /dev/kvm: nothing about real machines is tested";
-  }
+  void SetUp() override { SLUICE_NEEDS_KVM(); }
 };
 
 MachineOptions WithGpu(MachineOptions options) {

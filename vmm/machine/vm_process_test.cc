@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "vmm/base/abort.h"
 #include "vmm/base/seqpacket.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/machine/seccomp_vm.h"
 #include "vmm/machine/testing/harness.h"
 
@@ -159,9 +160,7 @@ class Vm {
 
 class VmProcessTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!testing::OpenKvm()) GTEST_SKIP() << "no usable /dev/kvm: nothing about VM processes is tested";
-  }
+  void SetUp() override { SLUICE_NEEDS_KVM(); }
 };
 
 TEST_F(VmProcessTest, RunsAGuestAndReportsInOrder) {

@@ -19,6 +19,7 @@
 #include "vmm/base/status_macros.h"
 #include "vmm/jail/spawn.h"
 #include "vmm/kvm/system.h"
+#include "vmm/kvm/vm.h"
 #include "vmm/topology/control_socket.h"
 #include "vmm/topology/domain_process.h"
 #include "vmm/topology/stats_page.h"
@@ -34,10 +35,24 @@ constexpr std::initializer_list<kvm::Capability> kNeeded = {
     kvm::Capability::kIrqchip,   kvm::Capability::kUserMemory, kvm::Capability::kIrqfd,
     kvm::Capability::kIoeventfd, kvm::Capability::kSignalMsi,  kvm::Capability::kImmediateExit};
 
+// For whoever has no KVM and wants to go on today.
+constexpr char kWithoutKvm[] =
+    "Until then no VM runs here; GPU Domains do. To try VMs all the same, in Sluice's source tree: `./dev demo`, or "
+    "`./dev nested -- CMD` for any command; they use an emulated machine that has KVM, slowly.";
+
 HostFinding CheckKvm(const HostCheckOptions& options, std::optional<kvm::System>* system) {
   absl::StatusOr<kvm::System> opened = kvm::System::Open(options.kvm_device);
-  if (!opened.ok())
-    return {Level::kFailure, "KVM", absl::StrCat(opened.status().message(), ". Until then no VM runs.")};
+  if (!opened.ok()) {
+    const std::string subject =
+        absl::IsNotFound(opened.status()) ? absl::StrCat("no ", options.kvm_device, ": ") : std::string();
+    return {Level::kFailure, "KVM", absl::StrCat(subject, opened.status().message(), ". ", kWithoutKvm)};
+  }
+  // A KVM that answers may still make no VM, for instance because another hypervisor holds the processor.
+  if (const absl::Status made = kvm::Vm::Create(*opened).status(); !made.ok()) {
+    return {Level::kFailure, "KVM",
+            absl::StrCat(options.kvm_device, " is there but makes no VM: ", made.message(),
+                         "; see the kernel log, and end other hypervisors. ", kWithoutKvm)};
+  }
   const absl::Status needed = opened->Require(kNeeded);
   if (!needed.ok()) {
     return {Level::kFailure, "KVM", absl::StrCat(needed.message(), ". No VM runs; use a kernel whose KVM has these.")};

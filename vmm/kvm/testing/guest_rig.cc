@@ -30,10 +30,6 @@ kvm_segment Segment(uint16_t selector, uint8_t type, int cpl, bool code) {
 
 }  // namespace
 
-bool KvmUnusable(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsPermissionDenied(status) || absl::IsUnavailable(status);
-}
-
 absl::StatusOr<std::unique_ptr<GuestRig>> GuestRig::Create(RigOptions options) {
   SLUICE_ASSIGN_OR_RETURN(System system, System::Open());
   SLUICE_ASSIGN_OR_RETURN(GuestMemory ram, GuestMemory::CreateSimple(4 * kMiB));

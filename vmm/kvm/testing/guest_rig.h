@@ -8,7 +8,7 @@
 //   rig->Load(Adder());
 //   auto exit = rig->Run();
 //
-// If /dev/kvm cannot be used, Create() fails; SLUICE_RIG_OR_SKIP then skips the test with the reason.
+// If /dev/kvm cannot be used, Create() fails; SLUICE_RIG_OR_SKIP skips the test before that, with the reason.
 #ifndef SLUICE_VMM_KVM_TESTING_GUEST_RIG_H_
 #define SLUICE_VMM_KVM_TESTING_GUEST_RIG_H_
 
@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/kvm/vm.h"
 #include "vmm/memory/guest_memory.h"
 
@@ -32,18 +33,13 @@
     return absl::MakeConstSpan(&sluice_guest_##name[0], &sluice_guest_end_##name[0]);                \
   }
 
-#define SLUICE_RIG_OR_SKIP(rig, ...)                                                     \
-  auto rig##_or = ::sluice::kvm::testing::GuestRig::Create(__VA_ARGS__);                 \
-  if (::sluice::kvm::testing::KvmUnusable(rig##_or.status())) {                          \
-    GTEST_SKIP() << "NOT TESTED, this host's KVM cannot be used: " << rig##_or.status(); \
-  }                                                                                      \
-  ASSERT_TRUE(rig##_or.ok()) << rig##_or.status();                                       \
+#define SLUICE_RIG_OR_SKIP(rig, ...)                                     \
+  SLUICE_NEEDS_KVM();                                                    \
+  auto rig##_or = ::sluice::kvm::testing::GuestRig::Create(__VA_ARGS__); \
+  ASSERT_TRUE(rig##_or.ok()) << rig##_or.status();                       \
   ::sluice::kvm::testing::GuestRig& rig = **rig##_or
 
 namespace sluice::kvm::testing {
-
-// True for the errors that mean "no KVM here".
-bool KvmUnusable(const absl::Status& status);
 
 struct RigOptions {
   int cpl = 0;
