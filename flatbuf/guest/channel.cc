@@ -7,18 +7,33 @@
 namespace sluice::guest {
 namespace {
 
-GuestChannel* current_channel = nullptr;
+ChannelSource* channel_source = nullptr;
+
+class SingleChannel final : public ChannelSource {
+ public:
+  GuestChannel* Open() override { return channel; }
+  void Close(GuestChannel*) override {}
+  GuestChannel* channel = nullptr;
+};
+SingleChannel single_channel;
 
 // Polls of shared memory before the platform is asked to sleep: some microseconds.
 constexpr int kSpins = 2000;
 
 }  // namespace
 
+void SetChannelSource(ChannelSource* source) {
+  channel_source = source;
+}
+ChannelSource* CurrentChannelSource() {
+  return channel_source;
+}
 void SetChannel(GuestChannel* channel) {
-  current_channel = channel;
+  single_channel.channel = channel;
+  SetChannelSource(channel == nullptr ? nullptr : &single_channel);
 }
 GuestChannel* CurrentChannel() {
-  return current_channel;
+  return single_channel.channel;
 }
 
 uint64_t IdAllocator::New() {

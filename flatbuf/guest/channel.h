@@ -101,7 +101,21 @@ class GuestChannel {
   size_t reply_bytes_ = 0;
 };
 
-// The channel that the Vulkan entry points of this program use. One per program for now.
+// Where vkCreateInstance takes its channel from and vkDestroyInstance leaves it. All objects of an instance name their
+// channel (Dispatchable::channel).
+class ChannelSource {
+ public:
+  virtual GuestChannel* Open() = 0;  // null: there is none
+  virtual void Close(GuestChannel* channel) = 0;
+
+ protected:
+  ~ChannelSource() = default;
+};
+// Not owned. Null: as if no driver were there.
+void SetChannelSource(ChannelSource* source);
+ChannelSource* CurrentChannelSource();
+
+// For programs with one channel: a source that hands out this one, every time. Null takes it away.
 void SetChannel(GuestChannel* channel);
 GuestChannel* CurrentChannel();
 

@@ -13,9 +13,18 @@
 
 namespace sluice::guest {
 
+// The channel of any dispatchable object.
+template <HasState T>
+GuestChannel& ChannelOf(T handle) {
+  return *State(handle)->channel;
+}
+
+// Holds the lock of the channel that a dispatchable object (the first argument of every command) belongs to.
 class ChannelLock {
  public:
-  ChannelLock() : channel_(*CurrentChannel()) { channel_.Lock(); }
+  template <HasState T>
+  explicit ChannelLock(T handle) : ChannelLock(ChannelOf(handle)) {}
+  explicit ChannelLock(GuestChannel& channel) : channel_(channel) { channel_.Lock(); }
   ~ChannelLock() { channel_.Unlock(); }
   ChannelLock(const ChannelLock&) = delete;
   ChannelLock& operator=(const ChannelLock&) = delete;

@@ -15,6 +15,7 @@
 
 namespace sluice::guest {
 
+class GuestChannel;
 class Recorder;
 struct GuestCommandPool;
 
@@ -22,6 +23,7 @@ struct GuestCommandPool;
 struct Dispatchable {
   uint64_t loader_word = 0x01CDC0DE;  // ICD_LOADER_MAGIC of vk_icd.h
   uint64_t id = 0;
+  GuestChannel* channel = nullptr;  // its instance's
 };
 
 struct GuestPhysicalDevice : Dispatchable {

@@ -37,6 +37,7 @@ bool LoadPhysicalDevices(GuestChannel& channel, VkInstance instance) {
         reply->made()->Get(static_cast<uint32_t>(i)) == ids[i]) {
       auto* physical = new GuestPhysicalDevice;
       physical->id = ids[i];
+      physical->channel = &channel;
       state->physical_devices.Push(physical);
     } else {
       channel.ids().Free(ids[i]);
@@ -44,6 +45,29 @@ bool LoadPhysicalDevices(GuestChannel& channel, VkInstance instance) {
   }
   state->enumerated = true;
   return true;
+}
+
+VkResult CreateInstance(GuestChannel& channel, const VkInstanceCreateInfo* info, uint64_t* id) {
+  ChannelLock lock(channel);
+  *id = channel.ids().New();
+  if (*id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  const auto* reply = Call_vkCreateInstance(channel, info, *id);
+  const VkResult result = reply == nullptr ? VK_ERROR_INITIALIZATION_FAILED : static_cast<VkResult>(reply->result());
+  if (result < 0) channel.ids().Free(*id);
+  return result;
+}
+
+// Tells the worker and frees what the guest holds for the instance; its channel stays open.
+void DestroyInstance(GuestChannel& channel, VkInstance instance) {
+  ChannelLock lock(channel);
+  Send_vkDestroyInstance(channel, instance);
+  GuestInstance* state = State(instance);
+  for (size_t i = 0; i < state->physical_devices.size(); i++) {
+    channel.ids().Free(state->physical_devices[i]->id);
+    delete state->physical_devices[i];
+  }
+  channel.ids().Free(state->id);
+  delete state;
 }
 
 }  // namespace
@@ -96,42 +120,34 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateInstance(const VkInstanceCreateInfo* pCreateInfo, const VkAllocationCallbacks*,
                                                 VkInstance* pInstance) {
-  if (CurrentChannel() == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   if (pCreateInfo->enabledLayerCount != 0) return VK_ERROR_LAYER_NOT_PRESENT;
   if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
-  ChannelLock lock;
-  GuestChannel& channel = lock.channel();
-  const uint64_t id = channel.ids().New();
-  if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  const auto* reply = Call_vkCreateInstance(channel, pCreateInfo, id);
-  const VkResult result = reply == nullptr ? VK_ERROR_INITIALIZATION_FAILED : static_cast<VkResult>(reply->result());
+  ChannelSource* source = CurrentChannelSource();
+  GuestChannel* channel = source == nullptr ? nullptr : source->Open();
+  if (channel == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  uint64_t id = 0;
+  const VkResult result = CreateInstance(*channel, pCreateInfo, &id);
   if (result < 0) {
-    channel.ids().Free(id);
+    source->Close(channel);
     return result;
   }
   auto* state = new GuestInstance;
   state->id = id;
+  state->channel = channel;
   *pInstance = FromState<VkInstance>(state);
   return VK_SUCCESS;
 }
 
 VKAPI_ATTR void VKAPI_CALL vkDestroyInstance(VkInstance instance, const VkAllocationCallbacks*) {
   if (instance == VK_NULL_HANDLE) return;
-  ChannelLock lock;
-  GuestChannel& channel = lock.channel();
-  Send_vkDestroyInstance(channel, instance);
-  GuestInstance* state = State(instance);
-  for (size_t i = 0; i < state->physical_devices.size(); i++) {
-    channel.ids().Free(state->physical_devices[i]->id);
-    delete state->physical_devices[i];
-  }
-  channel.ids().Free(state->id);
-  delete state;
+  GuestChannel& channel = ChannelOf(instance);
+  DestroyInstance(channel, instance);
+  CurrentChannelSource()->Close(&channel);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vkEnumeratePhysicalDevices(VkInstance instance, uint32_t* pPhysicalDeviceCount,
                                                           VkPhysicalDevice* pPhysicalDevices) {
-  ChannelLock lock;
+  ChannelLock lock(instance);
   if (!LoadPhysicalDevices(lock.channel(), instance)) return VK_ERROR_INITIALIZATION_FAILED;
   const Buffer<GuestPhysicalDevice*>& devices = State(instance)->physical_devices;
   return CopyOut(devices.data(), static_cast<uint32_t>(devices.size()), sizeof(VkPhysicalDevice), pPhysicalDeviceCount,
@@ -140,7 +156,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumeratePhysicalDevices(VkInstance instance, u
 
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physicalDevice,
                                                          VkPhysicalDeviceProperties* pProperties) {
-  ChannelLock lock;
+  ChannelLock lock(physicalDevice);
   GuestPhysicalDevice* state = State(physicalDevice);
   if (!state->have_properties) {
     const auto* reply = Call_vkGetPhysicalDeviceProperties(lock.channel(), physicalDevice);
@@ -157,7 +173,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physic
 
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceFeatures(VkPhysicalDevice physicalDevice,
                                                        VkPhysicalDeviceFeatures* pFeatures) {
-  ChannelLock lock;
+  ChannelLock lock(physicalDevice);
   GuestPhysicalDevice* state = State(physicalDevice);
   if (!state->have_features) {
     const auto* reply = Call_vkGetPhysicalDeviceFeatures(lock.channel(), physicalDevice);
@@ -179,7 +195,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceFeatures(VkPhysicalDevice physical
 
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice physicalDevice,
                                                                VkPhysicalDeviceMemoryProperties* pMemoryProperties) {
-  ChannelLock lock;
+  ChannelLock lock(physicalDevice);
   if (LoadMemoryProperties(lock.channel(), physicalDevice)) {
     *pMemoryProperties = State(physicalDevice)->memory;
   } else {
@@ -190,7 +206,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice 
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physicalDevice,
                                                                     uint32_t* pQueueFamilyPropertyCount,
                                                                     VkQueueFamilyProperties* pQueueFamilyProperties) {
-  ChannelLock lock;
+  ChannelLock lock(physicalDevice);
   GuestPhysicalDevice* state = State(physicalDevice);
   if (!state->have_queues) {
     const auto* reply = Call_vkGetPhysicalDeviceQueueFamilyProperties(lock.channel(), physicalDevice);
@@ -214,7 +230,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, c
   if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
   VkDeviceCreateInfo info = *pCreateInfo;
   info.enabledLayerCount = 0;  // device layers are deprecated and ignored
-  ChannelLock lock;
+  ChannelLock lock(physicalDevice);
   GuestChannel& channel = lock.channel();
   const uint64_t id = channel.ids().New();
   if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -226,6 +242,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, c
   }
   auto* state = new GuestDevice;
   state->id = id;
+  state->channel = &channel;
   state->physical = State(physicalDevice);
   *pDevice = FromState<VkDevice>(state);
   return VK_SUCCESS;
@@ -233,7 +250,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, c
 
 VKAPI_ATTR void VKAPI_CALL vkDestroyDevice(VkDevice device, const VkAllocationCallbacks*) {
   if (device == VK_NULL_HANDLE) return;
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   Send_vkDestroyDevice(channel, device);
   GuestDevice* state = State(device);

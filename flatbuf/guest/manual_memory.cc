@@ -9,7 +9,7 @@ extern "C" {
 
 VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo* pAllocateInfo,
                                                 const VkAllocationCallbacks*, VkDeviceMemory* pMemory) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   GuestPhysicalDevice* physical = State(device)->physical;
   if (!LoadMemoryProperties(channel, FromState<VkPhysicalDevice>(physical))) return VK_ERROR_DEVICE_LOST;
@@ -44,7 +44,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkMemoryA
 
 VKAPI_ATTR void VKAPI_CALL vkFreeMemory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks*) {
   if (memory == VK_NULL_HANDLE) return;
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   Send_vkFreeMemory(channel, device, memory);
   GuestMemory* state = State(memory);

@@ -60,7 +60,7 @@ extern "C" {
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo* pCreateInfo,
                                                    const VkAllocationCallbacks*, VkCommandPool* pCommandPool) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   const uint64_t id = lock.channel().ids().New();
   if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
   if (!Send_vkCreateCommandPool(lock.channel(), device, pCreateInfo, id)) return VK_ERROR_DEVICE_LOST;
@@ -73,7 +73,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateCommandPool(VkDevice device, const VkComm
 VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool commandPool,
                                                 const VkAllocationCallbacks*) {
   if (commandPool == VK_NULL_HANDLE) return;
-  ChannelLock lock;
+  ChannelLock lock(device);
   Send_vkDestroyCommandPool(lock.channel(), device, commandPool);
   GuestCommandPool* state = State(commandPool);
   for (size_t i = 0; i < state->buffers.size(); i++) DeleteCommandBuffer(lock.channel(), state->buffers[i]);
@@ -83,7 +83,7 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool c
 
 VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool commandPool,
                                                   VkCommandPoolResetFlags flags) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestCommandPool* state = State(commandPool);
   for (size_t i = 0; i < state->buffers.size(); i++) state->buffers[i]->recorder->Clear();
   return Send_vkResetCommandPool(lock.channel(), device, commandPool, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
@@ -92,7 +92,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool
 VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device,
                                                         const VkCommandBufferAllocateInfo* pAllocateInfo,
                                                         VkCommandBuffer* pCommandBuffers) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   Buffer<uint64_t> ids;
   if (!NewIds(channel, pAllocateInfo->commandBufferCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -102,6 +102,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device,
   for (size_t i = 0; i < ids.size(); i++) {
     auto* buffer = new GuestCommandBuffer;
     buffer->id = ids[i];
+    buffer->channel = &channel;
     buffer->pool = pool;
     buffer->level = pAllocateInfo->level;
     buffer->recorder = new Recorder;
@@ -113,7 +114,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device,
 
 VKAPI_ATTR void VKAPI_CALL vkFreeCommandBuffers(VkDevice device, VkCommandPool commandPool, uint32_t commandBufferCount,
                                                 const VkCommandBuffer* pCommandBuffers) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   Send_vkFreeCommandBuffers(lock.channel(), device, commandPool, commandBufferCount, pCommandBuffers);
   for (uint32_t i = 0; i < commandBufferCount; i++) {
     if (pCommandBuffers[i] == VK_NULL_HANDLE) continue;
@@ -125,7 +126,7 @@ VKAPI_ATTR void VKAPI_CALL vkFreeCommandBuffers(VkDevice device, VkCommandPool c
 VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandBuffer(VkCommandBuffer commandBuffer, VkCommandBufferResetFlags flags) {
   RecorderOf(commandBuffer).Clear();
   RecorderOf(commandBuffer).begin_pending = false;
-  ChannelLock lock;
+  ChannelLock lock(commandBuffer);
   return Send_vkResetCommandBuffer(lock.channel(), commandBuffer, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
 }
 
@@ -145,7 +146,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkBeginCommandBuffer(VkCommandBuffer commandBuffe
       r.inheritance.subpass = 0;
     }
   }
-  return CurrentChannel()->lost() ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
+  return ChannelOf(commandBuffer).lost() ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vkEndCommandBuffer(VkCommandBuffer commandBuffer) {
@@ -154,7 +155,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEndCommandBuffer(VkCommandBuffer commandBuffer)
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateDescriptorPool(VkDevice device, const VkDescriptorPoolCreateInfo* pCreateInfo,
                                                       const VkAllocationCallbacks*, VkDescriptorPool* pDescriptorPool) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   const uint64_t id = lock.channel().ids().New();
   if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
   if (!Send_vkCreateDescriptorPool(lock.channel(), device, pCreateInfo, id)) return VK_ERROR_DEVICE_LOST;
@@ -167,7 +168,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDescriptorPool(VkDevice device, const VkD
 VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool,
                                                    const VkAllocationCallbacks*) {
   if (descriptorPool == VK_NULL_HANDLE) return;
-  ChannelLock lock;
+  ChannelLock lock(device);
   Send_vkDestroyDescriptorPool(lock.channel(), device, descriptorPool);
   FreeIds(lock.channel(), State(descriptorPool)->sets);
   lock.channel().ids().Free(State(descriptorPool)->id);
@@ -176,7 +177,7 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorPool(VkDevice device, VkDescriptor
 
 VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice device, VkDescriptorPool descriptorPool,
                                                      VkDescriptorPoolResetFlags flags) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   if (!Send_vkResetDescriptorPool(lock.channel(), device, descriptorPool, flags)) return VK_ERROR_DEVICE_LOST;
   FreeIds(lock.channel(), State(descriptorPool)->sets);
   State(descriptorPool)->sets.Clear();
@@ -186,7 +187,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetDescriptorPool(VkDevice device, VkDescript
 VKAPI_ATTR VkResult VKAPI_CALL vkAllocateDescriptorSets(VkDevice device,
                                                         const VkDescriptorSetAllocateInfo* pAllocateInfo,
                                                         VkDescriptorSet* pDescriptorSets) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   Buffer<uint64_t> ids;
   if (!NewIds(channel, pAllocateInfo->descriptorSetCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -203,7 +204,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkAllocateDescriptorSets(VkDevice device,
 VKAPI_ATTR VkResult VKAPI_CALL vkFreeDescriptorSets(VkDevice device, VkDescriptorPool descriptorPool,
                                                     uint32_t descriptorSetCount,
                                                     const VkDescriptorSet* pDescriptorSets) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   if (!Send_vkFreeDescriptorSets(lock.channel(), device, descriptorPool, descriptorSetCount, pDescriptorSets))
     return VK_ERROR_DEVICE_LOST;
   for (uint32_t i = 0; i < descriptorSetCount; i++) {
@@ -218,7 +219,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateGraphicsPipelines(VkDevice device, VkPipe
                                                          uint32_t createInfoCount,
                                                          const VkGraphicsPipelineCreateInfo* pCreateInfos,
                                                          const VkAllocationCallbacks*, VkPipeline* pPipelines) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
   const auto* reply = Call_vkCreateGraphicsPipelines(lock.channel(), device, pipelineCache, createInfoCount,
@@ -230,7 +231,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice device, VkPipel
                                                         uint32_t createInfoCount,
                                                         const VkComputePipelineCreateInfo* pCreateInfos,
                                                         const VkAllocationCallbacks*, VkPipeline* pPipelines) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
   const auto* reply = Call_vkCreateComputePipelines(lock.channel(), device, pipelineCache, createInfoCount,

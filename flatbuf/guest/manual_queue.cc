@@ -26,7 +26,7 @@ extern "C" {
 
 VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamilyIndex, uint32_t queueIndex,
                                             VkQueue* pQueue) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   GuestDevice* state = State(device);
   for (size_t i = 0; i < state->queues.size(); i++) {
@@ -37,6 +37,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamil
   }
   auto* queue = new GuestQueue;
   queue->id = channel.ids().New();
+  queue->channel = &channel;
   queue->family = queueFamilyIndex;
   queue->index = queueIndex;
   queue->timeline = channel.NewTimeline();
@@ -47,7 +48,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamil
 
 VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount, const VkSubmitInfo* pSubmits,
                                              VkFence fence) {
-  ChannelLock lock;
+  ChannelLock lock(queue);
   GuestChannel& channel = lock.channel();
   uint32_t slot = kNoSlot;
   uint64_t value = 0;
@@ -68,9 +69,9 @@ VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice, const VkFenceCreateInfo* pCreateInfo,
+VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice device, const VkFenceCreateInfo* pCreateInfo,
                                              const VkAllocationCallbacks*, VkFence* pFence) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   uint64_t last = 0;
   const int64_t slot = lock.channel().NewSlot(&last);
   if (slot < 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -82,9 +83,9 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice, const VkFenceCreateInfo* 
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR void VKAPI_CALL vkDestroyFence(VkDevice, VkFence fence, const VkAllocationCallbacks*) {
+VKAPI_ATTR void VKAPI_CALL vkDestroyFence(VkDevice device, VkFence fence, const VkAllocationCallbacks*) {
   if (fence == VK_NULL_HANDLE) return;
-  ChannelLock lock;
+  ChannelLock lock(device);
   lock.channel().FreeSlot(State(fence)->slot, State(fence)->last);
   delete State(fence);
 }
@@ -97,15 +98,15 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetFences(VkDevice, uint32_t fenceCount, cons
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkGetFenceStatus(VkDevice, VkFence fence) {
-  GuestChannel& channel = *CurrentChannel();
+VKAPI_ATTR VkResult VKAPI_CALL vkGetFenceStatus(VkDevice device, VkFence fence) {
+  GuestChannel& channel = ChannelOf(device);
   if (Signaled(channel, State(fence))) return VK_SUCCESS;
   return channel.lost() ? VK_ERROR_DEVICE_LOST : VK_NOT_READY;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice, uint32_t fenceCount, const VkFence* pFences, VkBool32 waitAll,
-                                               uint64_t timeout) {
-  GuestChannel& channel = *CurrentChannel();
+VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice device, uint32_t fenceCount, const VkFence* pFences,
+                                               VkBool32 waitAll, uint64_t timeout) {
+  GuestChannel& channel = ChannelOf(device);
   Platform& platform = channel.platform();
   const uint64_t start = platform.NowNs();
   for (int spins = 0;; spins++) {
@@ -136,7 +137,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkWaitForFences(VkDevice, uint32_t fenceCount, co
 VKAPI_ATTR VkResult VKAPI_CALL vkGetQueryPoolResults(VkDevice device, VkQueryPool queryPool, uint32_t firstQuery,
                                                      uint32_t queryCount, size_t dataSize, void* pData,
                                                      VkDeviceSize stride, VkQueryResultFlags flags) {
-  ChannelLock lock;
+  ChannelLock lock(device);
   const auto* reply =
       Call_vkGetQueryPoolResults(lock.channel(), device, queryPool, firstQuery, queryCount, dataSize, stride, flags);
   if (reply == nullptr) return VK_ERROR_DEVICE_LOST;

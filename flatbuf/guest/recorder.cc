@@ -9,7 +9,7 @@ namespace sluice::guest {
 bool FlushRecorder(VkCommandBuffer command_buffer, bool end) {
   GuestCommandBuffer* state = State(command_buffer);
   Recorder& r = *state->recorder;
-  ChannelLock lock;
+  ChannelLock lock(command_buffer);
   Builder& b = lock.channel().fbb();
   b.Clear();
   r.begin.pInheritanceInfo = state->level == VK_COMMAND_BUFFER_LEVEL_SECONDARY ? &r.inheritance : nullptr;

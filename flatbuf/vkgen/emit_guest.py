@@ -15,7 +15,6 @@ def emit(model, cmds, stream):
         "guest_send.h": send_h(model, cmds),
         "guest_send.cc": send_cc(model, cmds, stream),
         "guest_entry.cc": entry_cc(model, cmds, stream),
-        "guest_record.cc": record_cc(model, stream),
     }
 
 
@@ -270,16 +269,16 @@ def entry(model, c):
         if c.destroys.kind != "handle":
             raise RegistryError(f"{c.name}: frees many, so its guest side must be manual")
         f = c.destroys
-        o += [f"  if ({f.name} == VK_NULL_HANDLE) return;", "  ChannelLock lock;", f"  Send_{c.name}({', '.join(args)});",
+        o += [f"  if ({f.name} == VK_NULL_HANDLE) return;", f"  ChannelLock lock({c.params[0].name});", f"  Send_{c.name}({', '.join(args)});",
               f"  lock.channel().ids().Free(ToId({f.name}));"]
     elif c.creates is not None:
         if c.creates.kind != "handle" or c.reply:
             raise RegistryError(f"{c.name}: its guest side must be manual")
-        o += ["  ChannelLock lock;", "  const uint64_t id = lock.channel().ids().New();", "  if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;",
+        o += [f"  ChannelLock lock({c.params[0].name});", "  const uint64_t id = lock.channel().ids().New();", "  if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;",
               f"  if (!Send_{c.name}({', '.join(args + ['id'])})) return VK_ERROR_DEVICE_LOST;",
               f"  *{c.creates.name} = FromId<{c.creates.type}>(id);", "  return VK_SUCCESS;"]
     elif c.reply:
-        o += ["  ChannelLock lock;", f"  const auto* reply = Call_{c.name}({', '.join(args)});"]
+        o += [f"  ChannelLock lock({c.params[0].name});", f"  const auto* reply = Call_{c.name}({', '.join(args)});"]
         missing = " || ".join(["reply == nullptr"] + [f"reply->{snake(x.name)}() == nullptr" for x in c.outs])
         o.append(f"  if ({missing}) {{")
         for x in c.outs:
@@ -292,45 +291,8 @@ def entry(model, c):
         if c.result == "VkResult":
             o.append("  return static_cast<VkResult>(reply->result());")
     else:
-        o += ["  ChannelLock lock;"]
+        o += [f"  ChannelLock lock({c.params[0].name});"]
         call = f"Send_{c.name}({', '.join(args)})"
         o.append(f"  return {call} ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;" if c.result == "VkResult" else f"  {call};")
     o += ["}", ""]
     return o
-
-
-def record_cc(model, stream):
-    o = [HEADER, "// vkCmd*: a row in a column, its payload in the pool, its opcode in the order.", '#include "flatbuf/guest/entry.h"',
-         '#include "flatbuf/guest/recorder.h"', '#include "flatbuf/vk/guest_encode.h"', '#include "flatbuf/vk/rows.h"', "",
-         "using namespace sluice::guest;", "namespace row = sluice::vk::row;", "", 'extern "C" {', ""]
-    for i, s in enumerate(stream):
-        o.append(f"VKAPI_ATTR void VKAPI_CALL {s.prototype().split(' ', 1)[1]} {{")
-        o.append("  Recorder& r = RecorderOf(commandBuffer);")
-        o.append(f"  r.Order({i});")
-        if s.rows:
-            o.append(f"  row::{s.short} row{{}};")
-        for x in s.rows:
-            access = x.access
-            prefix = access[:-len(x.name)] if not access.startswith("*") else ""
-            if x.kind == "handle":
-                o.append(f"  row.{x.name} = ToId({access});")
-            elif x.kind == "fixed":
-                o.append(f"  memcpy(row.{x.name}, {access}, sizeof(row.{x.name}));")
-            elif x.kind == "pool":
-                n = x.length.replace("{p}", prefix)
-                k = x.field.kind
-                if k == "bytes":
-                    o.append(f"  row.{x.name}_at = r.PoolBytes({access}, {n});")
-                elif k == "arr_handle":
-                    o.append(f"  row.{x.name}_at = r.PoolHandles({access}, {n});")
-                elif k in ("arr_hplain", "arr_chained"):
-                    o.append(f"  row.{x.name}_at = r.PoolEach({access}, {n}, [](const {x.type}& v) {{ return ToWire(v); }});")
-                else:
-                    o.append(f"  row.{x.name}_at = r.PoolBytes({access}, ({n}) * sizeof(*{access}));")
-            else:
-                o.append(f"  row.{x.name} = {access};")
-        if s.rows:
-            o.append(f"  r.Row({i}, row);")
-        o += ["  FlushIfLong(commandBuffer);", "}", ""]
-    o.append("}  // extern \"C\"")
-    return "\n".join(o) + "\n"

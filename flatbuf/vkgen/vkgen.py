@@ -13,6 +13,8 @@ import emit_exec
 import emit_fake
 import emit_fbs
 import emit_guest
+import emit_record
+import emit_stream
 from commands import Cmd, StreamCmd
 from model import Model
 from registry import Registry, RegistryError
@@ -39,9 +41,8 @@ def generate(model, cmds, stream):
     schema = emit_fbs.emit(model, cmds, stream)
     files = {"vulkan.fbs": schema}
     files.update(emit_common.emit(model, cmds, stream, schema))
-    files.update(emit_guest.emit(model, cmds, stream))
-    files.update(emit_exec.emit(model, cmds, stream))
-    files.update(emit_fake.emit(model, cmds, stream))
+    for emitter in (emit_guest, emit_record, emit_exec, emit_stream, emit_fake):
+        files.update(emitter.emit(model, cmds, stream))
     return files
 
 
