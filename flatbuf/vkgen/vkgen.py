@@ -15,9 +15,10 @@ import emit_fbs
 import emit_guest
 import emit_record
 import emit_stream
-from commands import Cmd, StreamCmd
+from commands import Cmd
 from model import Model
 from registry import Registry, RegistryError
+from stream import StreamCmd
 
 
 def load(registry_path, allow_path):
