@@ -54,6 +54,8 @@ class GuestChannel {
   bool lost() const {
     return header_ == nullptr || local_lost_ || header_->status.load(std::memory_order_acquire) != 0;
   }
+  // From here on the context counts as lost, whatever the ring says (a child process that has no right to it).
+  void MarkLost() { local_lost_ = true; }
   // Ring position after everything sent so far: what a SubmitCommand waits for.
   uint64_t position() const { return producer_.position(); }
 

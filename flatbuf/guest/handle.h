@@ -18,6 +18,7 @@ namespace sluice::guest {
 class GuestChannel;
 class Recorder;
 struct GuestCommandPool;
+struct GuestInstance;
 
 // First in every dispatchable object: the Vulkan loader keeps its dispatch table there.
 struct Dispatchable {
@@ -27,6 +28,8 @@ struct Dispatchable {
 };
 
 struct GuestPhysicalDevice : Dispatchable {
+  GuestInstance* instance = nullptr;
+  void* above = nullptr;  // of the driver around this runtime, if any; so below
   bool have_properties = false, have_features = false, have_memory = false, have_queues = false;
   VkPhysicalDeviceProperties properties;
   VkPhysicalDeviceFeatures features;
@@ -34,6 +37,7 @@ struct GuestPhysicalDevice : Dispatchable {
   Buffer<VkQueueFamilyProperties> queues;
 };
 struct GuestInstance : Dispatchable {
+  void* above = nullptr;
   bool enumerated = false;
   Buffer<GuestPhysicalDevice*> physical_devices;
 };
@@ -43,6 +47,7 @@ struct GuestQueue : Dispatchable {
   uint64_t position = 0;  // ring position after the last vkQueueSubmit
 };
 struct GuestDevice : Dispatchable {
+  void* above = nullptr;
   GuestPhysicalDevice* physical = nullptr;
   Buffer<GuestQueue*> queues;
 };

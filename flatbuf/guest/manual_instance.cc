@@ -38,6 +38,7 @@ bool LoadPhysicalDevices(GuestChannel& channel, VkInstance instance) {
       auto* physical = new GuestPhysicalDevice;
       physical->id = ids[i];
       physical->channel = &channel;
+      physical->instance = state;
       state->physical_devices.Push(physical);
     } else {
       channel.ids().Free(ids[i]);

@@ -1,0 +1,56 @@
+#include "icd/loader/extensions.h"
+
+#include <cstring>
+#include <iterator>
+
+namespace sluice::icd {
+namespace {
+
+// Served here. Their structures and commands are in icd/.
+constexpr const char* kInstanceNames[] = {nullptr};
+constexpr const char* kOwnDeviceNames[] = {nullptr};
+
+struct Lists {
+  std::vector<VkExtensionProperties> instance, own_device;
+  ExtensionSet instance_set, own_device_set;
+};
+
+void Add(const char* name, std::vector<VkExtensionProperties>* list, ExtensionSet* set) {
+  const int index = name == nullptr ? -1 : FindExtension(name);
+  if (index < 0) return;
+  VkExtensionProperties properties{};
+  strncpy(properties.extensionName, name, sizeof(properties.extensionName) - 1);
+  properties.specVersion = kExtensions[index].spec_version;
+  list->push_back(properties);
+  set->set(static_cast<size_t>(index));
+}
+
+const Lists& All() {
+  static const Lists lists = [] {
+    Lists l;
+    for (const char* name : kInstanceNames) Add(name, &l.instance, &l.instance_set);
+    for (const char* name : kOwnDeviceNames) Add(name, &l.own_device, &l.own_device_set);
+    return l;
+  }();
+  return lists;
+}
+
+}  // namespace
+
+const std::vector<VkExtensionProperties>& InstanceExtensions() {
+  return All().instance;
+}
+bool OffersInstanceExtension(size_t extension) {
+  return All().instance_set[extension];
+}
+const std::vector<VkExtensionProperties>& OwnDeviceExtensions() {
+  return All().own_device;
+}
+bool IsOwnDeviceExtension(size_t extension) {
+  return All().own_device_set[extension];
+}
+bool OffersDeviceExtension(size_t extension) {
+  return IsOwnDeviceExtension(extension);
+}
+
+}  // namespace sluice::icd

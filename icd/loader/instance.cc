@@ -1,0 +1,122 @@
+#include "icd/loader/instance.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "icd/loader/entry.h"
+#include "icd/loader/extensions.h"
+#include "icd/loader/procs.h"
+#include "icd/loader/state.h"
+
+namespace sluice::icd {
+namespace {
+
+constexpr uint8_t kNewestMinor = 3;
+
+// Vulkan's way to hand out a list.
+template <typename T>
+VkResult CopyOut(const std::vector<T>& from, uint32_t* count, T* to) {
+  const auto have = static_cast<uint32_t>(from.size());
+  if (to == nullptr) {
+    *count = have;
+    return VK_SUCCESS;
+  }
+  *count = std::min(*count, have);
+  std::copy_n(from.begin(), *count, to);
+  return *count < have ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+// The extensions named, if `offered` says yes to each of them. False: one is not there.
+template <typename F>
+bool Enable(const char* const* names, uint32_t count, ExtensionSet* set, F offered) {
+  for (uint32_t i = 0; i < count; i++) {
+    const int index = FindExtension(names[i]);
+    if (index < 0 || !offered(static_cast<size_t>(index))) return false;
+    set->set(static_cast<size_t>(index));
+  }
+  return true;
+}
+
+}  // namespace
+
+VKAPI_ATTR VkResult VKAPI_CALL EnumerateInstanceExtensionProperties(const char* layer, uint32_t* count,
+                                                                    VkExtensionProperties* properties) {
+  if (layer != nullptr) return VK_ERROR_LAYER_NOT_PRESENT;
+  return CopyOut(InstanceExtensions(), count, properties);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
+                                              VkInstance* instance) {
+  if (info->enabledLayerCount != 0) return VK_ERROR_LAYER_NOT_PRESENT;
+  auto state = std::make_unique<InstanceState>();
+  const uint32_t version = info->pApplicationInfo != nullptr ? info->pApplicationInfo->apiVersion : 0;
+  state->minor = static_cast<uint8_t>(std::min<uint32_t>(VK_API_VERSION_MINOR(version), kNewestMinor));
+  // A loader of interface 4 or older knows Vulkan 1.0 only.
+  if (NegotiatedInterface() < 5 && version >= VK_API_VERSION_1_1) return VK_ERROR_INCOMPATIBLE_DRIVER;
+  if (!Enable(info->ppEnabledExtensionNames, info->enabledExtensionCount, &state->extensions,
+              OffersInstanceExtension)) {
+    return VK_ERROR_EXTENSION_NOT_PRESENT;
+  }
+  // All of them are served here.
+  VkInstanceCreateInfo wire = *info;
+  wire.pNext = nullptr;
+  wire.enabledExtensionCount = 0;
+  wire.ppEnabledExtensionNames = nullptr;
+  const VkResult result = ::vkCreateInstance(&wire, allocator, instance);
+  if (result == VK_SUCCESS) guest::State(*instance)->above = state.release();
+  return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL DestroyInstance(VkInstance instance, const VkAllocationCallbacks* allocator) {
+  if (instance == VK_NULL_HANDLE) return;
+  const std::unique_ptr<InstanceState> state(StateOf(instance));
+  ::vkDestroyInstance(instance, allocator);
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance instance, const char* name) {
+  if (name == nullptr) return nullptr;
+  return InstanceProc(instance == VK_NULL_HANDLE ? nullptr : StateOf(instance), name);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL EnumerateDeviceExtensionProperties(VkPhysicalDevice, const char* layer, uint32_t* count,
+                                                                  VkExtensionProperties* properties) {
+  if (layer != nullptr) return VK_ERROR_LAYER_NOT_PRESENT;
+  return CopyOut(OwnDeviceExtensions(), count, properties);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                            const VkAllocationCallbacks* allocator, VkDevice* device) {
+  auto state = std::make_unique<DeviceState>();
+  state->instance = StateOf(physical);
+  VkPhysicalDeviceProperties properties;
+  ::vkGetPhysicalDeviceProperties(physical, &properties);
+  state->minor = std::min(state->instance->minor, static_cast<uint8_t>(VK_API_VERSION_MINOR(properties.apiVersion)));
+  if (!Enable(info->ppEnabledExtensionNames, info->enabledExtensionCount, &state->extensions, OffersDeviceExtension)) {
+    return VK_ERROR_EXTENSION_NOT_PRESENT;
+  }
+  std::vector<const char*> crossing;
+  for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
+    const char* name = info->ppEnabledExtensionNames[i];
+    if (!IsOwnDeviceExtension(static_cast<size_t>(FindExtension(name)))) crossing.push_back(name);
+  }
+  VkDeviceCreateInfo wire = *info;
+  wire.enabledExtensionCount = static_cast<uint32_t>(crossing.size());
+  wire.ppEnabledExtensionNames = crossing.data();
+  const VkResult result = ::vkCreateDevice(physical, &wire, allocator, device);
+  if (result == VK_SUCCESS) guest::State(*device)->above = state.release();
+  return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL DestroyDevice(VkDevice device, const VkAllocationCallbacks* allocator) {
+  if (device == VK_NULL_HANDLE) return;
+  const std::unique_ptr<DeviceState> state(StateOf(device));
+  ::vkDestroyDevice(device, allocator);
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetDeviceProcAddr(VkDevice device, const char* name) {
+  if (name == nullptr) return nullptr;
+  return DeviceProc(*StateOf(device), name);
+}
+
+}  // namespace sluice::icd

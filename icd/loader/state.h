@@ -1,0 +1,40 @@
+// File: state.h
+//
+// What the driver keeps for instances and devices beside the runtime's state (flatbuf/guest/handle.h): the version and
+// the extensions that the program asked for.
+#ifndef SLUICE_ICD_LOADER_STATE_H_
+#define SLUICE_ICD_LOADER_STATE_H_
+
+#include <vulkan/vulkan_core.h>
+
+#include <cstdint>
+
+#include "flatbuf/guest/handle.h"
+#include "icd/loader/command_table.h"
+
+namespace sluice::icd {
+
+struct InstanceState {
+  uint8_t minor = 0;  // of Vulkan 1, as requested
+  ExtensionSet extensions;
+};
+struct DeviceState {
+  InstanceState* instance = nullptr;
+  uint8_t minor = 0;  // the lower one of the instance's and the physical device's
+  ExtensionSet extensions;
+};
+
+// Null for an instance or device that the driver did not make.
+inline InstanceState* StateOf(VkInstance instance) {
+  return static_cast<InstanceState*>(guest::State(instance)->above);
+}
+inline InstanceState* StateOf(VkPhysicalDevice device) {
+  return static_cast<InstanceState*>(guest::State(device)->instance->above);
+}
+inline DeviceState* StateOf(VkDevice device) {
+  return static_cast<DeviceState*>(guest::State(device)->above);
+}
+
+}  // namespace sluice::icd
+
+#endif  // SLUICE_ICD_LOADER_STATE_H_

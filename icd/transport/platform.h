@@ -1,0 +1,76 @@
+// File: platform.h
+//
+// One context of a GPU Domain as the guest runtime (flatbuf/guest) wants it: ring, doorbell, shared memory and waiting,
+// over a Connection. A VkInstance has one.
+//
+//   std::unique_ptr<SocketPlatform> platform = SocketPlatform::Open(connection, &why);
+//   platform->channel();
+//
+// Owner: the ChannelSource (source.h). Threads: the runtime's; whatever changes state holds Lock().
+#ifndef SLUICE_ICD_TRANSPORT_PLATFORM_H_
+#define SLUICE_ICD_TRANSPORT_PLATFORM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "flatbuf/guest/channel.h"
+#include "flatbuf/guest/platform.h"
+#include "flatbuf/ring.h"
+#include "icd/transport/connection.h"
+#include "icd/transport/futex.h"
+
+namespace sluice::icd {
+
+// Bytes of a context's ring: half of it commands, a quarter replies.
+inline constexpr uint64_t kRingBytes = uint64_t{4} << 20;
+
+class SocketPlatform final : public guest::Platform {
+ public:
+  // Null: *why says what failed.
+  static std::unique_ptr<SocketPlatform> Open(std::shared_ptr<Connection> connection, std::string* why);
+  // Ends the context in the domain and takes its memory away.
+  virtual ~SocketPlatform();
+  SocketPlatform(const SocketPlatform&) = delete;
+  SocketPlatform& operator=(const SocketPlatform&) = delete;
+
+  guest::GuestChannel& channel() { return channel_; }
+  Connection& connection() { return *connection_; }
+  const wire::Capset& capset() const { return connection_->capset(); }
+  // What the domain said when it ended the context, for a person. "" while it lives.
+  std::string LostMessage();
+
+  // In the child of a fork: the context belongs to the parent.
+  void AbandonInChild();
+
+  void RingDoorbell() override;
+  void WaitForPosition(uint64_t position) override;
+  void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) override;
+  bool AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) override;
+  void FreeSharedMemory(const guest::SharedMemory& memory) override;
+  void Yield() override;
+  uint64_t NowNs() override;
+  void Lock() override { lock_.lock(); }
+  void Unlock() override { lock_.unlock(); }
+
+ private:
+  SocketPlatform(std::shared_ptr<Connection> connection, uint32_t context)
+      : connection_(std::move(connection)), context_(context) {}
+  bool Init(std::string* why);
+  void Await(uint32_t timeline, uint64_t position, uint64_t timeout_ns);
+  // The domain is gone: the ring says so, as a device would.
+  void MarkGone();
+  wire::RingHeader* header() { return static_cast<wire::RingHeader*>(ring_); }
+
+  const std::shared_ptr<Connection> connection_;
+  const uint32_t context_;
+  FutexLock lock_;
+  Fd doorbell_;
+  void* ring_ = nullptr;
+  uint64_t ring_bytes_ = 0;
+  guest::GuestChannel channel_;
+};
+
+}  // namespace sluice::icd
+
+#endif  // SLUICE_ICD_TRANSPORT_PLATFORM_H_
