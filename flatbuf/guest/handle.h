@@ -19,6 +19,7 @@ class GuestChannel;
 class Recorder;
 struct GuestCommandPool;
 struct GuestInstance;
+struct GuestDevice;
 
 // First in every dispatchable object: the Vulkan loader keeps its dispatch table there.
 struct Dispatchable {
@@ -42,6 +43,7 @@ struct GuestInstance : Dispatchable {
   Buffer<GuestPhysicalDevice*> physical_devices;
 };
 struct GuestQueue : Dispatchable {
+  GuestDevice* device = nullptr;
   uint32_t family = 0, index = 0;
   uint8_t timeline = 0;   // virtio-gpu ring_idx
   uint64_t position = 0;  // ring position after the last vkQueueSubmit

@@ -38,6 +38,7 @@ VKAPI_ATTR void VKAPI_CALL vkGetDeviceQueue(VkDevice device, uint32_t queueFamil
   auto* queue = new GuestQueue;
   queue->id = channel.ids().New();
   queue->channel = &channel;
+  queue->device = state;
   queue->family = queueFamilyIndex;
   queue->index = queueIndex;
   queue->timeline = channel.NewTimeline();

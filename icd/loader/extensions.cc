@@ -3,6 +3,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "icd/wsi/wsi.h"
+
 namespace sluice::icd {
 namespace {
 
@@ -29,6 +31,9 @@ const Lists& All() {
   static const Lists lists = [] {
     Lists l;
     for (const char* name : kInstanceNames) Add(name, &l.instance, &l.instance_set);
+    for (const VkExtensionProperties& e : wsi::InstanceExtensions()) Add(e.extensionName, &l.instance, &l.instance_set);
+    for (const VkExtensionProperties& e : wsi::DeviceExtensions())
+      Add(e.extensionName, &l.own_device, &l.own_device_set);
     for (const char* name : kOwnDeviceNames) Add(name, &l.own_device, &l.own_device_set);
     return l;
   }();

@@ -8,6 +8,7 @@
 #include "icd/loader/extensions.h"
 #include "icd/loader/procs.h"
 #include "icd/loader/state.h"
+#include "icd/loader/wsi_entry.h"
 
 namespace sluice::icd {
 namespace {
@@ -38,6 +39,11 @@ bool Enable(const char* const* names, uint32_t count, ExtensionSet* set, F offer
   return true;
 }
 
+bool Enabled(const ExtensionSet& set, const char* name) {
+  const int index = FindExtension(name);
+  return index >= 0 && set[static_cast<size_t>(index)];
+}
+
 }  // namespace
 
 VKAPI_ATTR VkResult VKAPI_CALL EnumerateInstanceExtensionProperties(const char* layer, uint32_t* count,
@@ -64,8 +70,11 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
   wire.enabledExtensionCount = 0;
   wire.ppEnabledExtensionNames = nullptr;
   const VkResult result = ::vkCreateInstance(&wire, allocator, instance);
-  if (result == VK_SUCCESS) guest::State(*instance)->above = state.release();
-  return result;
+  if (result != VK_SUCCESS) return result;
+  InstanceState* raw = state.release();
+  guest::State(*instance)->above = raw;
+  wsi::LoadInstanceFunctions(*instance, GetInstanceProcAddr, &raw->wsi);
+  return VK_SUCCESS;
 }
 
 VKAPI_ATTR void VKAPI_CALL DestroyInstance(VkInstance instance, const VkAllocationCallbacks* allocator) {
@@ -104,13 +113,20 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
   wire.enabledExtensionCount = static_cast<uint32_t>(crossing.size());
   wire.ppEnabledExtensionNames = crossing.data();
   const VkResult result = ::vkCreateDevice(physical, &wire, allocator, device);
-  if (result == VK_SUCCESS) guest::State(*device)->above = state.release();
-  return result;
+  if (result != VK_SUCCESS) return result;
+  DeviceState* raw = state.release();
+  guest::State(*device)->above = raw;
+  if (Enabled(raw->extensions, VK_KHR_SWAPCHAIN_EXTENSION_NAME) && !AttachWsi(*device, *info, raw)) {
+    DestroyDevice(*device, allocator);
+    return VK_ERROR_INITIALIZATION_FAILED;
+  }
+  return VK_SUCCESS;
 }
 
 VKAPI_ATTR void VKAPI_CALL DestroyDevice(VkDevice device, const VkAllocationCallbacks* allocator) {
   if (device == VK_NULL_HANDLE) return;
   const std::unique_ptr<DeviceState> state(StateOf(device));
+  state->wsi.reset();
   ::vkDestroyDevice(device, allocator);
 }
 

@@ -3,6 +3,7 @@
 #include "icd/loader/instance.h"
 #include "icd/loader/procs.h"
 #include "icd/loader/sparse.h"
+#include "icd/loader/wsi_entry.h"
 
 namespace sluice::icd {
 
@@ -11,20 +12,43 @@ namespace sluice::icd {
 
 // Sorted by name.
 const OwnFunction kOwnFunctions[] = {
+    SLUICE_OWN(AcquireNextImage2KHR),
+    SLUICE_OWN(AcquireNextImageKHR),
     SLUICE_OWN(CreateDevice),
+    SLUICE_OWN(CreateHeadlessSurfaceEXT),
     SLUICE_OWN(CreateInstance),
+    SLUICE_OWN(CreateSwapchainKHR),
+    SLUICE_OWN(CreateWaylandSurfaceKHR),
+    SLUICE_OWN(CreateXcbSurfaceKHR),
+    SLUICE_OWN(CreateXlibSurfaceKHR),
     SLUICE_OWN(DestroyDevice),
     SLUICE_OWN(DestroyInstance),
+    SLUICE_OWN(DestroySurfaceKHR),
+    SLUICE_OWN(DestroySwapchainKHR),
     SLUICE_OWN(EnumerateDeviceExtensionProperties),
     SLUICE_OWN(EnumerateInstanceExtensionProperties),
+    SLUICE_OWN(GetDeviceGroupPresentCapabilitiesKHR),
+    SLUICE_OWN(GetDeviceGroupSurfacePresentModesKHR),
     SLUICE_OWN(GetDeviceImageSparseMemoryRequirements),
     SLUICE_OWN(GetDeviceProcAddr),
     SLUICE_OWN(GetImageSparseMemoryRequirements),
     SLUICE_OWN(GetImageSparseMemoryRequirements2),
     SLUICE_OWN(GetInstanceProcAddr),
+    SLUICE_OWN(GetPhysicalDevicePresentRectanglesKHR),
     SLUICE_OWN(GetPhysicalDeviceSparseImageFormatProperties),
     SLUICE_OWN(GetPhysicalDeviceSparseImageFormatProperties2),
+    SLUICE_OWN(GetPhysicalDeviceSurfaceCapabilities2KHR),
+    SLUICE_OWN(GetPhysicalDeviceSurfaceCapabilitiesKHR),
+    SLUICE_OWN(GetPhysicalDeviceSurfaceFormats2KHR),
+    SLUICE_OWN(GetPhysicalDeviceSurfaceFormatsKHR),
+    SLUICE_OWN(GetPhysicalDeviceSurfacePresentModesKHR),
+    SLUICE_OWN(GetPhysicalDeviceSurfaceSupportKHR),
+    SLUICE_OWN(GetPhysicalDeviceWaylandPresentationSupportKHR),
+    SLUICE_OWN(GetPhysicalDeviceXcbPresentationSupportKHR),
+    SLUICE_OWN(GetPhysicalDeviceXlibPresentationSupportKHR),
+    SLUICE_OWN(GetSwapchainImagesKHR),
     SLUICE_OWN(QueueBindSparse),
+    SLUICE_OWN(QueuePresentKHR),
 };
 const size_t kOwnFunctionCount = sizeof(kOwnFunctions) / sizeof(kOwnFunctions[0]);
 

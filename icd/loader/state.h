@@ -8,20 +8,24 @@
 #include <vulkan/vulkan_core.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "flatbuf/guest/handle.h"
 #include "icd/loader/command_table.h"
+#include "icd/wsi/wsi.h"
 
 namespace sluice::icd {
 
 struct InstanceState {
   uint8_t minor = 0;  // of Vulkan 1, as requested
   ExtensionSet extensions;
+  wsi::InstanceFunctions wsi;
 };
 struct DeviceState {
   InstanceState* instance = nullptr;
   uint8_t minor = 0;  // the lower one of the instance's and the physical device's
   ExtensionSet extensions;
+  std::unique_ptr<wsi::Device> wsi;  // with VK_KHR_swapchain
 };
 
 // Null for an instance or device that the driver did not make.
