@@ -32,6 +32,15 @@
 
 namespace sluice::wire {
 
+// A word that guest threads sleep on until the worker has news. The sleeper: sleepers + 1, full fence, look once more
+// at what it waits for, sleep while `count` is what it was before the look (a futex where both are processes of one
+// kernel), sleepers - 1. The worker: publish, full fence, look at `sleepers`; if it is not 0, count + 1 and wake all.
+// One of the two sees the other, and nobody pays for waking while nobody sleeps.
+struct WakeWord {
+  alignas(64) std::atomic<uint32_t> count;     // worker (and the guest itself, for its own threads)
+  alignas(64) std::atomic<uint32_t> sleepers;  // guest: threads that sleep or are about to
+};
+
 // One cache line per writer, so that the two sides do not fight over lines.
 struct RingHeader {
   uint32_t magic;  // kCapsetMagic, written once by the worker
@@ -44,8 +53,10 @@ struct RingHeader {
   alignas(64) std::atomic<uint32_t> status;             // worker or device: LostReason; sticky
   alignas(64) std::atomic<uint64_t> reply_head;         // worker: bytes produced
   alignas(64) std::atomic<uint64_t> reply_tail;         // guest: bytes consumed
+  WakeWord progress;                                    // news: command_tail, reply_head, status
+  WakeWord completion;                                  // news: feedback slots, status
 };
-static_assert(sizeof(RingHeader) == 448);
+static_assert(sizeof(RingHeader) == 704);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 struct RingLayout {

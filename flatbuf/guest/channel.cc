@@ -92,13 +92,14 @@ void GuestChannel::Wake() {
 
 uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
   for (int spins = 0;; spins++) {
-    if (uint8_t* frame = producer_.Reserve(payload); frame != nullptr) return frame;
+    uint8_t* frame = producer_.Reserve(payload);
+    if (frame != nullptr) return frame;
     if (lost()) return nullptr;
     if (spins == 0) Wake();
     if (spins < kSpins) {
       platform_->Yield();
     } else {
-      platform_->WaitForPosition(position());
+      SleepUnless(header_->progress, {0, position()}, [&] { return producer_.Reserve(payload) != nullptr || lost(); });
     }
   }
 }
@@ -148,7 +149,7 @@ bool GuestChannel::WaitReplyFrame(wire::FrameHeader* header, const uint8_t** pay
     if (spins < kSpins) {
       platform_->Yield();
     } else {
-      platform_->WaitForPosition(position());
+      SleepUnless(header_->progress, {0, position()}, [&] { return replies_.Available() || lost(); });
     }
   }
 }

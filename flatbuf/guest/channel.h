@@ -72,6 +72,18 @@ class GuestChannel {
   uint8_t NewTimeline();
   void FreeTimeline(uint8_t timeline) { timelines_ &= ~(uint64_t{1} << timeline); }
 
+  // Sleeps in the platform until the worker wakes `word`, unless `done()` holds already. The caller looks again.
+  template <typename Done>
+  void SleepUnless(wire::WakeWord& word, const Awaited& awaited, Done done) {
+    const uint32_t seen = word.count.load(std::memory_order_seq_cst);
+    word.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!done()) platform_->SleepOn(&word.count, seen, awaited);
+    word.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  // Slots have news (RingHeader::completion).
+  wire::WakeWord& completion() { return header_->completion; }
+
   Platform& platform() { return *platform_; }
   void Lock() { platform_->Lock(); }
   void Unlock() { platform_->Unlock(); }

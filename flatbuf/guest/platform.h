@@ -16,7 +16,16 @@
 
 #include <stdint.h>
 
+#include <atomic>
+
 namespace sluice::guest {
+
+// What a thread that is about to sleep waits for, as far as the runtime knows.
+struct Awaited {
+  uint32_t timeline = 0;               // ring_idx: 0: the ring itself, else the queue bound to it
+  uint64_t position = 0;               // ring position: executed (timeline 0), or the work submitted up to it complete
+  uint64_t timeout_ns = ~uint64_t{0};  // sleep no longer than about this
+};
 
 // Memory that guest and worker share: a kMemory blob mapped in the host-visible window.
 struct SharedMemory {
@@ -35,6 +44,22 @@ class Platform {
   // The same on ring_idx `timeline` (1..63): until the work submitted up to `position` to the queue bound to it is
   // complete. At most about `timeout_ns`. May return early. Called without the lock.
   virtual void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) = 0;
+  // Sleeps while `word` (RingHeader::progress.count or completion.count) is `seen`, until somebody wakes the word, or
+  // the context is lost (a platform that only hears of that by other means looks at least every 50 ms). May return
+  // early; the caller looks again. Sleepers are counted by the caller. Several threads at once; without the lock for
+  // completion. Platforms that share no kernel with the worker sleep for a fence on `awaited` instead: the default.
+  virtual void SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const Awaited& awaited) {
+    if (awaited.timeline == 0) {
+      WaitForPosition(awaited.position);
+    } else {
+      WaitTimeline(awaited.timeline, awaited.position, awaited.timeout_ns);
+    }
+    (void)word;
+    (void)seen;
+  }
+  // Wakes this program's own threads that sleep on `word` (which has just changed). A platform whose threads do not
+  // sleep on the word leaves it empty.
+  virtual void WakeSleepers(std::atomic<uint32_t>* word) { (void)word; }
   // A kMemory blob of at least `size` bytes, zero-filled and mapped. False when there is none.
   virtual bool AllocateSharedMemory(uint64_t size, SharedMemory* out) = 0;
   // The worker may still be using the bytes: it holds its own mapping until it has executed the matching vkFreeMemory.

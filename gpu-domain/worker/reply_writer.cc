@@ -16,6 +16,7 @@ absl::Status ReplyWriter::WaitForRoom(uint64_t payload, uint8_t** frame) {
   absl::Duration pause = absl::Microseconds(20);
   while (!stop_->load(std::memory_order_relaxed)) {
     if (absl::Now() >= deadline) return absl::ResourceExhaustedError("the guest does not read its replies");
+    if (view_ != nullptr) view_->WakeProgress();  // it may sleep on the parts that are there
     absl::SleepFor(pause);
     pause = std::min(pause * 2, absl::Milliseconds(2));
     *frame = producer_.Reserve(payload);
@@ -40,6 +41,7 @@ absl::Status ReplyWriter::Write(uint16_t opcode, uint64_t sequence, absl::Span<c
     producer_.Commit(part);
     payload.remove_prefix(part);
   } while (!payload.empty());
+  if (view_ != nullptr) view_->WakeProgress();
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "flatbuf/ring.h"
+#include "gpu-domain/worker/shared_raw.h"
 
 namespace sluice::worker {
 
@@ -20,8 +21,10 @@ class ReplyWriter {
  public:
   // `max_payload`: of one frame. `timeout`: how long to wait for room without any progress of the guest. `stop`, when
   // it becomes true, ends a wait; it outlives the writer.
-  ReplyWriter(wire::RingProducer producer, uint64_t max_payload, absl::Duration timeout, const std::atomic<bool>* stop)
-      : producer_(producer), max_payload_(max_payload), timeout_(timeout), stop_(stop) {}
+  // `view`: of the ring, to wake a guest that sleeps; outlives the writer. Null: nobody is woken.
+  ReplyWriter(wire::RingProducer producer, uint64_t max_payload, absl::Duration timeout, const std::atomic<bool>* stop,
+              const RingView* view = nullptr)
+      : producer_(producer), max_payload_(max_payload), timeout_(timeout), stop_(stop), view_(view) {}
 
   // Writes one message; `sequence` is the request's. Errors: RESOURCE_EXHAUSTED: longer than kMaxMessageBytes, or the
   // guest did not make room in time; CANCELLED: stopped.
@@ -37,6 +40,7 @@ class ReplyWriter {
   const uint64_t max_payload_;
   const absl::Duration timeout_;
   const std::atomic<bool>* const stop_;
+  const RingView* const view_;
 };
 
 }  // namespace sluice::worker

@@ -55,7 +55,7 @@ RingThread::RingThread(const RingThreadOptions& options, std::shared_ptr<Blob> b
       epoll_(std::move(epoll)),
       stop_event_(std::move(stop_event)),
       reader_(view_.Commands(), options.staging),
-      replies_(view_.Replies(), view_.max_reply_payload(), options.reply_timeout, &stop_) {}
+      replies_(view_.Replies(), view_.max_reply_payload(), options.reply_timeout, &stop_, &view_) {}
 
 RingThread::~RingThread() {
   Stop();
@@ -97,6 +97,7 @@ void RingThread::Run() {
       return;
     }
     handler_->OnProgress(*this, position);
+    view_.WakeProgress();
   }
 }
 

@@ -1,8 +1,20 @@
 #include "gpu-domain/worker/shared_raw.h"
 
 #include "flatbuf/schema_hash.h"
+#include "vmm/base/futex.h"
 
 namespace sluice::worker {
+namespace {
+
+// The worker's half of wire::WakeWord.
+void Wake(wire::WakeWord& word) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (word.sleepers.load(std::memory_order_relaxed) == 0) return;
+  word.count.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeAll(&word.count);
+}
+
+}  // namespace
 
 RingView::RingView(const Mapping& mapping) : base_(mapping.data()), layout_{mapping.size()} {
   // SAFETY: the mapping is page-aligned and at least kMinRingBytes long, so a RingHeader fits at offset 0 and is
@@ -38,6 +50,16 @@ void RingView::StoreFeedback(uint64_t slot, uint64_t value) const {
 void RingView::SetStatus(wire::LostReason reason) const {
   uint32_t none = 0;
   header_->status.compare_exchange_strong(none, static_cast<uint32_t>(reason), std::memory_order_acq_rel);
+  WakeProgress();
+  WakeCompletion();
+}
+
+void RingView::WakeProgress() const {
+  Wake(header_->progress);
+}
+
+void RingView::WakeCompletion() const {
+  Wake(header_->completion);
 }
 
 wire::WorkerStats* StatsIn(const Mapping& mapping) {

@@ -29,7 +29,12 @@ class RingView {
   uint64_t feedback_slots() const { return layout_.feedback_slots(); }
   // Publishes `value` in a feedback slot (slot < feedback_slots(), else nothing happens).
   void StoreFeedback(uint64_t slot, uint64_t value) const;
-  // Publishes the reason why the context is lost; the first one stays, as long as the guest leaves it alone.
+  // Wake guest threads that sleep until the ring has been worked on, or until a slot was published: after the stores
+  // that they are to see. Cheap while nobody sleeps.
+  void WakeProgress() const;
+  void WakeCompletion() const;
+  // Publishes the reason why the context is lost, and wakes everybody; the first reason stays, as long as the guest
+  // leaves it alone.
   void SetStatus(wire::LostReason reason) const;
   uint64_t max_reply_payload() const { return layout_.max_frame_payload(layout_.reply_bytes()); }
 

@@ -3,11 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vmm/base/checked.h"
+#include "vmm/base/futex.h"
 #include "vmm/base/log.h"
 #include "vmm/base/mapping.h"
 #include "vmm/base/mutex.h"
@@ -73,6 +76,24 @@ TEST(ThreadTest, AHostWithoutThreadsIsAnErrorAndNotTheEnd) {
   ASSERT_TRUE(WIFEXITED(status)) << status;
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "the limit cannot be set here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(FutexTest, AWakeReachesASleeperThroughAnotherMapping) {
+  auto fd = CreateMemFd("word", 4096);
+  ASSERT_TRUE(fd.ok());
+  auto mine = Mapping::MapShared(fd->get(), 0, 4096, Mapping::kReadWrite);
+  auto theirs = Mapping::MapShared(fd->get(), 0, 4096, Mapping::kReadWrite);
+  ASSERT_TRUE(mine.ok() && theirs.ok());
+  auto* word = reinterpret_cast<std::atomic<uint32_t>*>(mine->data());
+  auto* same = reinterpret_cast<std::atomic<uint32_t>*>(theirs->data());
+  std::thread sleeper([&] {
+    while (word->load() == 0) FutexWait(word, 0, absl::InfiniteDuration());
+  });
+  same->store(1);
+  FutexWakeAll(same);
+  sleeper.join();
+  EXPECT_TRUE(FutexWait(word, 0, absl::InfiniteDuration())) << "the word is another already";
+  EXPECT_FALSE(FutexWait(word, 1, absl::Milliseconds(1)));
 }
 
 TEST(SeqPacketTest, CarriesBytesAndDescriptorsAsOnePacket) {

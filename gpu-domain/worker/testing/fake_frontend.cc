@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "flatbuf/schema_hash.h"
 #include "vmm/base/checked.h"
+#include "vmm/base/futex.h"
 #include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
 
@@ -145,6 +146,11 @@ absl::StatusOr<wire::LostReason> FakeFrontend::WaitLost(uint32_t context, absl::
   return *Lost(context);
 }
 
+bool FakeFrontend::Closed() const {
+  pollfd poll_fd{socket_.get(), POLLRDHUP, 0};
+  return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 bool FakeFrontend::WaitClosed(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
@@ -200,6 +206,25 @@ void GuestPlatform::WaitForPosition(uint64_t position) {
 void GuestPlatform::WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) {
   const absl::Duration most = std::min(absl::Nanoseconds(static_cast<int64_t>(timeout_ns >> 1)), absl::Seconds(1));
   Await(frontend_->Fence(context_, 0, position, static_cast<uint8_t>(timeline)), most);
+}
+
+void GuestPlatform::SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const guest::Awaited& awaited) {
+  const auto most = static_cast<int64_t>(std::min<uint64_t>(awaited.timeout_ns, uint64_t{50'000'000}));
+  FutexWait(word, seen, absl::Nanoseconds(most));
+  // As the device does when its worker is gone.
+  if (frontend_->Closed()) header().status.store(static_cast<uint32_t>(wire::LostReason::kWorkerGone));
+}
+
+void GuestPlatform::WakeSleepers(std::atomic<uint32_t>* word) {
+  FutexWakeAll(word);
+}
+
+void GuestPlatform::Lock() {
+  mu_.lock();
+}
+
+void GuestPlatform::Unlock() {
+  mu_.unlock();
 }
 
 bool GuestPlatform::AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -64,6 +65,8 @@ class FakeFrontend {
   uint64_t Fence(uint32_t context, uint32_t ring, uint64_t position, uint8_t ring_idx);
   // DEADLINE_EXCEEDED or UNAVAILABLE.
   absl::Status WaitFence(uint32_t context, uint64_t fence_id, absl::Duration timeout = kPatience);
+  // True if the worker has closed the channel. Any thread.
+  bool Closed() const;
   bool Signaled(uint32_t context, uint64_t fence_id) const { return fences_.count({context, fence_id}) > 0; }
   absl::StatusOr<wire::LostReason> WaitLost(uint32_t context, absl::Duration timeout = kPatience);
   std::optional<wire::LostReason> Lost(uint32_t context) const;
@@ -94,7 +97,7 @@ class FakeFrontend {
 };
 
 // A guest process: one context with one ring, and the Platform that the guest runtime wants. Becomes the current
-// channel.
+// channel. Its program may have several threads, as long as nobody else uses the front-end meanwhile.
 class GuestPlatform final : public guest::Platform {
  public:
   static absl::StatusOr<std::unique_ptr<GuestPlatform>> Create(FakeFrontend* frontend, uint32_t context,
@@ -108,10 +111,14 @@ class GuestPlatform final : public guest::Platform {
   void RingDoorbell() override;
   void WaitForPosition(uint64_t position) override;
   void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) override;
+  void SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const guest::Awaited& awaited) override;
+  void WakeSleepers(std::atomic<uint32_t>* word) override;
   bool AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) override;
   void FreeSharedMemory(const guest::SharedMemory& memory) override;
   void Yield() override;
   uint64_t NowNs() override;
+  void Lock() override;
+  void Unlock() override;
 
   uint64_t doorbells() const { return doorbells_; }
 
@@ -124,6 +131,7 @@ class GuestPlatform final : public guest::Platform {
   UniqueFd doorbell_;
   uint64_t doorbells_ = 0;
   std::map<uint32_t, FrontendBlob> memory_;
+  std::mutex mu_;
   guest::GuestChannel channel_;
 };
 
