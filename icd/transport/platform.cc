@@ -1,6 +1,7 @@
 #include "icd/transport/platform.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,8 @@ namespace {
 
 // How long one wait may sleep before the runtime looks at the context's status again.
 constexpr uint64_t kLookAgainNs = 1'000'000'000;
+// The same for a sleep on a word of the ring, which a dead domain does not end.
+constexpr uint64_t kLookAtSocketNs = 50'000'000;
 constexpr uint64_t kPage = 4096;
 
 }  // namespace
@@ -89,6 +92,16 @@ void SocketPlatform::WaitForPosition(uint64_t position) {
 
 void SocketPlatform::WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) {
   Await(timeline, position, std::min(timeout_ns, kLookAgainNs));
+}
+
+void SocketPlatform::SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const guest::Awaited& awaited) {
+  FutexWait(*word, seen, std::min(awaited.timeout_ns, kLookAtSocketNs), /*shared=*/true);
+  // A worker that was killed wakes nobody.
+  if (word->load(std::memory_order_acquire) == seen && !connection_->Poll()) MarkGone();
+}
+
+void SocketPlatform::WakeSleepers(std::atomic<uint32_t>* word) {
+  FutexWake(*word, INT_MAX, /*shared=*/true);
 }
 
 bool SocketPlatform::AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) {

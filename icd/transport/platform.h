@@ -46,6 +46,8 @@ class SocketPlatform final : public guest::Platform {
   void RingDoorbell() override;
   void WaitForPosition(uint64_t position) override;
   void WaitTimeline(uint32_t timeline, uint64_t position, uint64_t timeout_ns) override;
+  void SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const guest::Awaited& awaited) override;
+  void WakeSleepers(std::atomic<uint32_t>* word) override;
   bool AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) override;
   void FreeSharedMemory(const guest::SharedMemory& memory) override;
   void Yield() override;
