@@ -29,7 +29,7 @@ class WaylandSurface : public Surface {
       : api_(api), display_(display), surface_(surface) {}
 
   VkResult Extent(VkExtent2D* extent) override {
-    if (api_.display_get_error(display_) != 0) return VK_ERROR_SURFACE_LOST_KHR;
+    if (lost.load(std::memory_order_relaxed) || api_.display_get_error(display_) != 0) return VK_ERROR_SURFACE_LOST_KHR;
     *extent = {kAnyExtent, kAnyExtent};
     return VK_SUCCESS;
   }
@@ -37,6 +37,9 @@ class WaylandSurface : public Surface {
     return VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR | VK_COMPOSITE_ALPHA_PRE_MULTIPLIED_BIT_KHR;
   }
   VkResult NewPresenter(const PresenterOptions& options, std::unique_ptr<Presenter>* presenter) override;
+
+  // A presenter found the connection broken; libwayland itself notices only when something is read.
+  std::atomic<bool> lost = false;
 
  private:
   const WaylandApi& api_;
@@ -46,8 +49,9 @@ class WaylandSurface : public Surface {
 
 class WaylandPresenter : public Presenter {
  public:
-  WaylandPresenter(const WaylandApi& api, wl_display* display, const PresenterOptions& options)
+  WaylandPresenter(const WaylandApi& api, wl_display* display, const PresenterOptions& options, std::atomic<bool>* lost)
       : api_(api),
+        lost_(*lost),
         options_(options),
         fifo_(options.mode == VK_PRESENT_MODE_FIFO_KHR || options.mode == VK_PRESENT_MODE_FIFO_RELAXED_KHR),
         link_(api, display) {}
@@ -84,6 +88,7 @@ class WaylandPresenter : public Presenter {
   }
 
   const WaylandApi& api_;
+  std::atomic<bool>& lost_;  // the surface's
   const PresenterOptions options_;
   const bool fifo_;
   WaylandLink link_;
@@ -184,19 +189,21 @@ VkResult WaylandPresenter::Show(const Frame& frame, const std::function<void()>&
   Buffer* buffer = nullptr;
   const bool alive = link_.Dispatch() && WaitCallback() && FreeBuffer(&buffer);
   if (buffer != nullptr) {
-    // XRGB8888 ignores alpha.
+    // XRGB8888 has no alpha, but compositors pass its byte on, to screenshots for one.
     ConvertPixels(frame.pixels, buffer->pixels.data(), options_.extent.width, options_.extent.height,
-                  {options_.order == ChannelOrder::kRgba, false});
+                  {options_.order == ChannelOrder::kRgba, options_.opaque});
   }
   released();
-  if (!alive) return VK_ERROR_SURFACE_LOST_KHR;
-  if (buffer == nullptr) return VK_SUCCESS;  // a compositor that keeps them all misses this frame
-  Commit(buffer, frame.damage);
-  return link_.Flush(MonotonicNow() + kPatience) ? VK_SUCCESS : VK_ERROR_SURFACE_LOST_KHR;
+  if (alive && buffer == nullptr) return VK_SUCCESS;  // a compositor that keeps them all misses this frame
+  if (alive) Commit(buffer, frame.damage);
+  if (alive && link_.Flush(MonotonicNow() + kPatience)) return VK_SUCCESS;
+  lost_.store(true, std::memory_order_relaxed);
+  return VK_ERROR_SURFACE_LOST_KHR;
 }
 
 VkResult WaylandSurface::NewPresenter(const PresenterOptions& options, std::unique_ptr<Presenter>* presenter) {
-  auto created = std::make_unique<WaylandPresenter>(api_, display_, options);
+  if (lost.load(std::memory_order_relaxed)) return VK_ERROR_SURFACE_LOST_KHR;
+  auto created = std::make_unique<WaylandPresenter>(api_, display_, options, &lost);
   if (const VkResult r = created->Init(surface_); r != VK_SUCCESS) return r;
   *presenter = std::move(created);
   return VK_SUCCESS;

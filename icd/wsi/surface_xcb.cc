@@ -166,8 +166,9 @@ void XcbPresenter::InitPresent() {
 
 XcbPresenter::~XcbPresenter() {
   if (present_id_ != 0) {
-    Forget(xcb_, connection_,
-           xcb_.present_select_input_checked(connection_, present_id_, window_, XCB_PRESENT_EVENT_MASK_NO_EVENT));
+    // Waits: events that are on their way must find their queue, else they end in the program's.
+    Succeeded(xcb_, connection_,
+              xcb_.present_select_input_checked(connection_, present_id_, window_, XCB_PRESENT_EVENT_MASK_NO_EVENT));
     xcb_.unregister_for_special_event(connection_, refreshes_);
   }
   if (segment_ != 0) Forget(xcb_, connection_, xcb_.shm_detach_checked(connection_, segment_));
