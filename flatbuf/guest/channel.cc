@@ -104,34 +104,62 @@ uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
   }
 }
 
-bool GuestChannel::SendMessage(uint16_t opcode, uint16_t flags, const uint8_t* payload, size_t size) {
+void GuestChannel::NextFrame() {
+  const uint64_t most = layout_.max_frame_payload(layout_.command_bytes());
+  frame_bytes_ = message_left_ < most ? message_left_ : static_cast<size_t>(most);
+  frame_used_ = 0;
+  frame_ = ReserveOrWait(frame_bytes_);
+  if (frame_ == nullptr) return;
+  message_left_ -= frame_bytes_;
+  const uint16_t more = message_left_ != 0 ? wire::kFrameMore : 0;
+  const wire::FrameHeader header = {message_opcode_, static_cast<uint16_t>(message_flags_ | more),
+                                    static_cast<uint32_t>(frame_bytes_), sequence_};
+  memcpy(frame_, &header, sizeof(header));
+}
+
+bool GuestChannel::Start(uint16_t opcode, uint16_t flags, size_t size) {
+  frame_ = nullptr;
   if (lost()) return false;
   if (size > wire::kMaxMessageBytes) {
     local_lost_ = true;  // cannot be said on this wire; what was recorded is gone
     return false;
   }
   sequence_++;
-  const uint64_t most = layout_.max_frame_payload(layout_.command_bytes());
-  do {
-    const size_t part = size < most ? size : static_cast<size_t>(most);
-    uint8_t* frame = ReserveOrWait(part);
-    if (frame == nullptr) return false;
-    const uint16_t more = part < size ? wire::kFrameMore : 0;
-    const wire::FrameHeader header = {opcode, static_cast<uint16_t>(flags | more), static_cast<uint32_t>(part),
-                                      sequence_};
-    memcpy(frame, &header, sizeof(header));
-    memcpy(frame + sizeof(header), payload, part);
-    producer_.Commit(part);
-    payload += part;
+  message_opcode_ = opcode;
+  message_flags_ = flags;
+  message_left_ = size;
+  NextFrame();
+  return frame_ != nullptr;
+}
+
+void GuestChannel::Append(const void* data, size_t size) {
+  const auto* from = static_cast<const uint8_t*>(data);
+  while (size != 0 && frame_ != nullptr) {
+    if (frame_used_ == frame_bytes_) {
+      producer_.Commit(frame_bytes_);
+      NextFrame();
+      continue;
+    }
+    const size_t part = size < frame_bytes_ - frame_used_ ? size : frame_bytes_ - frame_used_;
+    memcpy(frame_ + sizeof(wire::FrameHeader) + frame_used_, from, part);
+    frame_used_ += part;
+    from += part;
     size -= part;
-  } while (size != 0);
+  }
+}
+
+bool GuestChannel::Finish(bool wake) {
+  if (frame_ == nullptr) return false;
+  producer_.Commit(frame_bytes_);
+  frame_ = nullptr;
+  if (wake || position() - woken_position_ > layout_.command_bytes() / 8) Wake();
   return true;
 }
 
 bool GuestChannel::Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake) {
-  if (!SendMessage(opcode, 0, payload, size)) return false;
-  if (wake || position() - woken_position_ > layout_.command_bytes() / 8) Wake();
-  return true;
+  if (!Start(opcode, 0, size)) return false;
+  Append(payload, size);
+  return Finish(wake);
 }
 
 bool GuestChannel::WaitReplyFrame(wire::FrameHeader* header, const uint8_t** payload) {
@@ -175,8 +203,9 @@ bool GuestChannel::ReadReply(uint16_t opcode, uint64_t sequence) {
 }
 
 const uint8_t* GuestChannel::Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size) {
-  if (!SendMessage(opcode, wire::kFrameReply, payload, size)) return nullptr;
-  Wake();
+  if (!Start(opcode, wire::kFrameReply, size)) return nullptr;
+  Append(payload, size);
+  if (!Finish(true)) return nullptr;
   if (!ReadReply(opcode, sequence_)) return nullptr;
   *reply_size = reply_bytes_;
   const void* words = reply_.data();

@@ -47,6 +47,11 @@ class GuestChannel {
   // Sends one message, split into frames when long. `wake`: make sure that the worker looks at it soon (commands that
   // nobody waits for travel with the next one that does). False: the context is lost.
   bool Send(uint16_t opcode, const uint8_t* payload, size_t size, bool wake);
+  // The same for a message of `size` bytes that is written piece by piece straight into the ring: Start, Append until
+  // there are `size` bytes, Finish. Nothing else is sent in between. False: the context is lost.
+  bool Start(uint16_t opcode, uint16_t flags, size_t size);
+  void Append(const void* data, size_t size);
+  bool Finish(bool wake);
   // `payload` may lie in fbb(). Sends and waits for the reply, which stays valid until the next Call. Null: lost, or
   // the reply is not one for `opcode`.
   const uint8_t* Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size);
@@ -91,7 +96,7 @@ class GuestChannel {
  private:
   uint8_t* ReserveOrWait(uint64_t payload);
   void Wake();
-  bool SendMessage(uint16_t opcode, uint16_t flags, const uint8_t* payload, size_t size);
+  void NextFrame();
   // False: lost. Polls the reply ring, then sleeps in the platform.
   bool ReadReply(uint16_t opcode, uint64_t sequence);
   bool WaitReplyFrame(wire::FrameHeader* header, const uint8_t** payload);
@@ -104,6 +109,11 @@ class GuestChannel {
   wire::RingConsumer replies_;
   uint64_t sequence_ = 0;
   uint64_t woken_position_ = 0;
+  // The message that is being written.
+  uint8_t* frame_ = nullptr;  // null: it cannot be sent any more
+  uint16_t message_opcode_ = 0, message_flags_ = 0;
+  size_t message_left_ = 0;  // bytes not in a frame yet
+  size_t frame_bytes_ = 0, frame_used_ = 0;
   bool local_lost_ = false;
   uint64_t timelines_ = 1;  // taken; 0 is the ring itself
   IdAllocator ids_;

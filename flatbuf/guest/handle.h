@@ -56,12 +56,15 @@ struct GuestDevice : Dispatchable {
 struct GuestCommandBuffer : Dispatchable {
   GuestCommandPool* pool = nullptr;
   VkCommandBufferLevel level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  Recorder* recorder = nullptr;
+  uint32_t index = 0;            // in pool->buffers
+  Recorder* recorder = nullptr;  // its own while it records, else Recorder::Idle()
+  void* feedback = nullptr;      // of record_hooks.cc
 };
 
 struct GuestCommandPool {
   uint64_t id = 0;
   Buffer<GuestCommandBuffer*> buffers;
+  Recorder* free_recorders = nullptr;  // as many as recorded at once, of the pool's buffers
 };
 struct GuestDescriptorPool {
   uint64_t id = 0;

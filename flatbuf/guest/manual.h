@@ -13,6 +13,10 @@ namespace sluice::guest {
 // Fills the device's cache of memory properties. False: the context is lost.
 bool LoadMemoryProperties(GuestChannel& channel, VkPhysicalDevice device);
 
+// `count` new ids. False, and none taken, when there are not enough.
+bool NewIds(GuestChannel& channel, uint32_t count, Buffer<uint64_t>* ids);
+void FreeIds(GuestChannel& channel, const Buffer<uint64_t>& ids);
+
 }  // namespace sluice::guest
 
 #endif  // SLUICE_FLATBUF_GUEST_MANUAL_H_

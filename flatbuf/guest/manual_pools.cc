@@ -1,6 +1,6 @@
-// Command pools and buffers, descriptor pools and sets, pipelines: what makes or frees many objects at once.
+// Descriptor pools and sets, pipelines: what makes or frees many objects at once. Command pools: manual_commands.cc.
 #include "flatbuf/guest/entry.h"
-#include "flatbuf/guest/recorder.h"
+#include "flatbuf/guest/manual.h"
 #include "flatbuf/vk/guest_send.h"
 
 using namespace sluice::guest;
@@ -16,29 +16,6 @@ void RemoveFrom(Buffer<T>* items, const T& item) {
       return;
     }
   }
-}
-
-void FreeIds(GuestChannel& channel, const Buffer<uint64_t>& ids) {
-  for (size_t i = 0; i < ids.size(); i++) channel.ids().Free(ids[i]);
-}
-
-// `count` new ids. False, and none taken, when there are not enough.
-bool NewIds(GuestChannel& channel, uint32_t count, Buffer<uint64_t>* ids) {
-  for (uint32_t i = 0; i < count; i++) {
-    const uint64_t id = channel.ids().New();
-    if (id == 0) {
-      FreeIds(channel, *ids);
-      return false;
-    }
-    ids->Push(id);
-  }
-  return true;
-}
-
-void DeleteCommandBuffer(GuestChannel& channel, GuestCommandBuffer* buffer) {
-  channel.ids().Free(buffer->id);
-  delete buffer->recorder;
-  delete buffer;
 }
 
 // Pipelines of either kind: reply->made() names those that exist.
@@ -57,101 +34,6 @@ VkResult FinishPipelines(GuestChannel& channel, const Reply* reply, const Buffer
 }  // namespace
 
 extern "C" {
-
-VKAPI_ATTR VkResult VKAPI_CALL vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo* pCreateInfo,
-                                                   const VkAllocationCallbacks*, VkCommandPool* pCommandPool) {
-  ChannelLock lock(device);
-  const uint64_t id = lock.channel().ids().New();
-  if (id == 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  if (!Send_vkCreateCommandPool(lock.channel(), device, pCreateInfo, id)) return VK_ERROR_DEVICE_LOST;
-  auto* state = new GuestCommandPool;
-  state->id = id;
-  *pCommandPool = FromState<VkCommandPool>(state);
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL vkDestroyCommandPool(VkDevice device, VkCommandPool commandPool,
-                                                const VkAllocationCallbacks*) {
-  if (commandPool == VK_NULL_HANDLE) return;
-  ChannelLock lock(device);
-  Send_vkDestroyCommandPool(lock.channel(), device, commandPool);
-  GuestCommandPool* state = State(commandPool);
-  for (size_t i = 0; i < state->buffers.size(); i++) DeleteCommandBuffer(lock.channel(), state->buffers[i]);
-  lock.channel().ids().Free(state->id);
-  delete state;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool commandPool,
-                                                  VkCommandPoolResetFlags flags) {
-  ChannelLock lock(device);
-  GuestCommandPool* state = State(commandPool);
-  for (size_t i = 0; i < state->buffers.size(); i++) state->buffers[i]->recorder->Clear();
-  return Send_vkResetCommandPool(lock.channel(), device, commandPool, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL vkAllocateCommandBuffers(VkDevice device,
-                                                        const VkCommandBufferAllocateInfo* pAllocateInfo,
-                                                        VkCommandBuffer* pCommandBuffers) {
-  ChannelLock lock(device);
-  GuestChannel& channel = lock.channel();
-  Buffer<uint64_t> ids;
-  if (!NewIds(channel, pAllocateInfo->commandBufferCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  if (!Send_vkAllocateCommandBuffers(channel, device, pAllocateInfo, ids.data(), ids.size()))
-    return VK_ERROR_DEVICE_LOST;
-  GuestCommandPool* pool = State(pAllocateInfo->commandPool);
-  for (size_t i = 0; i < ids.size(); i++) {
-    auto* buffer = new GuestCommandBuffer;
-    buffer->id = ids[i];
-    buffer->channel = &channel;
-    buffer->pool = pool;
-    buffer->level = pAllocateInfo->level;
-    buffer->recorder = new Recorder;
-    pool->buffers.Push(buffer);
-    pCommandBuffers[i] = FromState<VkCommandBuffer>(buffer);
-  }
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL vkFreeCommandBuffers(VkDevice device, VkCommandPool commandPool, uint32_t commandBufferCount,
-                                                const VkCommandBuffer* pCommandBuffers) {
-  ChannelLock lock(device);
-  Send_vkFreeCommandBuffers(lock.channel(), device, commandPool, commandBufferCount, pCommandBuffers);
-  for (uint32_t i = 0; i < commandBufferCount; i++) {
-    if (pCommandBuffers[i] == VK_NULL_HANDLE) continue;
-    RemoveFrom(&State(commandPool)->buffers, State(pCommandBuffers[i]));
-    DeleteCommandBuffer(lock.channel(), State(pCommandBuffers[i]));
-  }
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandBuffer(VkCommandBuffer commandBuffer, VkCommandBufferResetFlags flags) {
-  RecorderOf(commandBuffer).Clear();
-  RecorderOf(commandBuffer).begin_pending = false;
-  ChannelLock lock(commandBuffer);
-  return Send_vkResetCommandBuffer(lock.channel(), commandBuffer, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL vkBeginCommandBuffer(VkCommandBuffer commandBuffer,
-                                                    const VkCommandBufferBeginInfo* pBeginInfo) {
-  Recorder& r = RecorderOf(commandBuffer);
-  r.Clear();
-  r.begin = *pBeginInfo;
-  r.begin.pNext = nullptr;
-  r.begin_pending = true;
-  if (State(commandBuffer)->level == VK_COMMAND_BUFFER_LEVEL_SECONDARY && pBeginInfo->pInheritanceInfo != nullptr) {
-    r.inheritance = *pBeginInfo->pInheritanceInfo;
-    r.inheritance.pNext = nullptr;
-    if ((pBeginInfo->flags & VK_COMMAND_BUFFER_USAGE_RENDER_PASS_CONTINUE_BIT) == 0) {
-      r.inheritance.renderPass = VK_NULL_HANDLE;  // ignored then, and may hold anything
-      r.inheritance.framebuffer = VK_NULL_HANDLE;
-      r.inheritance.subpass = 0;
-    }
-  }
-  return ChannelOf(commandBuffer).lost() ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL vkEndCommandBuffer(VkCommandBuffer commandBuffer) {
-  return FlushRecorder(commandBuffer, true) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
-}
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateDescriptorPool(VkDevice device, const VkDescriptorPoolCreateInfo* pCreateInfo,
                                                       const VkAllocationCallbacks*, VkDescriptorPool* pDescriptorPool) {

@@ -1,6 +1,5 @@
 """The worker's side: object types, dispatch tables, decoders of structures, one function per command, stream replay."""
 from emit_common import HEADER
-from emit_fbs import row_fields
 from model import SCALARS, short, snake
 
 
@@ -63,7 +62,7 @@ def dispatch_h(model, cmds, stream):
 
 def dispatch_cc(model, cmds, stream):
     instance, device = dispatch_sets(model, cmds, stream)
-    optional = set(model.allow["worker_only"]["commands"])
+    optional = set(model.allow["worker_only"]["commands"]) | {s.name for s in stream if not s.required}
     o = [HEADER, '#include "flatbuf/vk/exec_dispatch.h"', "", '#include "flatbuf/vkgen/cast_raw.h"', "", "namespace sluice::exec {", ""]
     for kind, names, owner in (("Instance", ["vkGetDeviceProcAddr"] + instance, "instance"), ("Device", device, "device")):
         o.append(f"bool Load{kind}Table(PFN_vkGet{kind}ProcAddr get, Vk{kind} {owner}, {kind}Table* table) {{")
@@ -136,8 +135,6 @@ def decode_h(model):
             o.append(f"bool Check(Decoder& d, const ::{name}& v);")
         elif kind == "hplain":
             o.append(f"bool Fix(Decoder& d, ::{name}* v);")
-    for name in model.chained:
-        o.append(f"bool Fix(Decoder& d, ::{name}* v);")
     for name in model.tables:
         o.append(f"bool Decode(Decoder& d, const vk::{short(name)}& in, ::{name}* out);")
     o += ["", "}  // namespace sluice::exec", "", "#endif"]
@@ -203,11 +200,6 @@ def decode_cc(model):
             o += [f"bool Check(Decoder& d, const ::{name}& v) {{", *emit_check(model, name, "v", ".", None), "  return true;", "}", ""]
         elif kind == "hplain":
             o += [f"bool Fix(Decoder& d, ::{name}* v) {{", *emit_check(model, name, "v", "->", None), "  return true;", "}", ""]
-    for name in model.chained:
-        stype = next(m.values for m in model.r.structs[name].members if m.name == "sType")
-        o += [f"bool Fix(Decoder& d, ::{name}* v) {{",
-              f'  if (RawEnum(v->sType) != {stype} || v->pNext != nullptr) return d.Bad("{name}: sType or pNext");',
-              *emit_check(model, name, "v", "->", None), "  return true;", "}", ""]
     o.append("namespace {")
     for name in model.tables:
         exts = model.extensions_of(name)

@@ -4,6 +4,7 @@ It reads every byte that a command passes (so that AddressSanitizer judges the d
 make or that is already destroyed."""
 from emit_common import HEADER
 from emit_exec import length_expr
+import emit_fake_stream
 from commands import param_decl
 from model import short
 
@@ -11,7 +12,7 @@ from model import short
 def emit(model, cmds, stream):
     o = [HEADER, '#include "gpu-domain/exec/testing/fake_driver.h"', "", '#include "gpu-domain/exec/testing/fake_support.h"', "",
          "namespace sluice::exec::testing {", "namespace {", ""]
-    touched = [n for n in model.plains if model.struct_kind(n) == "hplain"] + model.chained + model.tables
+    touched = [n for n in model.plains if model.struct_kind(n) == "hplain"] + model.tables
     o += [f"void Touch(const ::{n}& v);" for n in touched]
     o += ["", "void TouchChain(const void* next) {", "  int length = 0;",
           "  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {",
@@ -24,7 +25,7 @@ def emit(model, cmds, stream):
     o += ['      default: Complain("unknown structure in a pNext chain", ObjectType::kNone, 0);', "    }", "  }", "}", ""]
     for name in touched:
         o.append(f"void Touch(const ::{name}& v) {{")
-        if name in model.chained or model.struct_kind(name) == "hplain":
+        if model.struct_kind(name) == "hplain":
             for m in model.r.structs[name].members:
                 if m.type in model.r.handles:
                     o.append(f"  Known(v.{m.name});")
@@ -63,28 +64,10 @@ def emit(model, cmds, stream):
         if c.result == "VkResult":
             o.append("  return VK_SUCCESS;")
         o += ["}", ""]
-    for s in stream:
-        names.append(s.name)
-        o.append(f"VKAPI_ATTR void VKAPI_CALL Fake{s.short}({', '.join(param_decl(p) for p in s.params)}) {{")
-        o += ["  Calls()++;", "  Known(commandBuffer);"]
-        for x in s.rows:
-            if x.kind == "handle":
-                o.append(f"  Known({x.access});")
-            elif x.kind == "pool":
-                prefix = x.access[:-len(x.name)]
-                n = x.length.replace("{p}", prefix)
-                k = x.field.kind
-                if k == "bytes":
-                    o.append(f"  Read({x.access}, {n});")
-                elif k == "arr_handle":
-                    o.append(f"  for (uint64_t i = 0; i < {n}; i++) Known({x.access}[i]);")
-                elif k in ("arr_hplain", "arr_chained"):
-                    o.append(f"  for (uint64_t i = 0; i < {n}; i++) Touch({x.access}[i]);")
-                else:
-                    o.append(f"  Read({x.access}, static_cast<uint64_t>({n}) * sizeof(*{x.access}));")
-        o += ["}", ""]
+    o += emit_fake_stream.emit(model, stream)
+    names += [s.name for s in stream]
     o += ["VKAPI_ATTR VkResult VKAPI_CALL FakeBeginCommandBuffer(VkCommandBuffer commandBuffer, const VkCommandBufferBeginInfo* info) {",
-          "  Known(commandBuffer);", "  Touch(*info);", "  return VK_SUCCESS;", "}",
+          "  Known(commandBuffer);", "  Look(*info);", "  return VK_SUCCESS;", "}",
           "VKAPI_ATTR VkResult VKAPI_CALL FakeEndCommandBuffer(VkCommandBuffer commandBuffer) {", "  Known(commandBuffer);",
           "  return VK_SUCCESS;", "}", ""]
     names += ["vkBeginCommandBuffer", "vkEndCommandBuffer"]

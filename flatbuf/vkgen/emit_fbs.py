@@ -1,5 +1,6 @@
 """vulkan.fbs: the schema of every frame."""
 from model import SCALARS, short, snake
+import stream as streams
 
 
 def emit(model, cmds, stream):
@@ -13,21 +14,7 @@ def emit(model, cmds, stream):
     out.append("// ---- one root table per command, and one per reply")
     for c in cmds:
         out += command(model, c)
-    out.append("// ---- command buffers, columnar: `order` holds opcodes, each kind has a column, payloads are in the pool (8-byte words)")
-    for s in stream:
-        rows = row_fields(model, s)
-        if rows:
-            out.append(f"struct Row_{s.name} {{ " + " ".join(f"{n}:{t};" for n, t in rows) + " }")
-    out.append("table CommandStream {")
-    out.append("  command_buffer:ulong;")
-    out.append("  begin:CommandBufferBeginInfo;  // vkBeginCommandBuffer first")
-    out.append("  end:bool;                      // vkEndCommandBuffer last")
-    out.append("  order:[ushort];")
-    out.append("  pool:[ulong];")
-    for s in stream:
-        if row_fields(model, s):
-            out.append(f"  {s.column}:[Row_{s.name}];")
-    out.append("}")
+    out += streams.schema(model, stream)
     return "\n".join(out) + "\n"
 
 
@@ -100,16 +87,4 @@ def command(model, c):
     out = [f"table Cmd_{c.name} {{ " + " ".join(f"{n}:{t};" for n, t in request_fields(model, c)) + " }"]
     if c.reply:
         out.append(f"table Reply_{c.name} {{ " + " ".join(f"{n}:{t};" for n, t in reply_fields(model, c)) + " }")
-    return out
-
-
-def row_fields(model, s):
-    out = []
-    for r in s.rows:
-        if r.kind == "pool":
-            out.append((snake(r.name) + "_at", "uint"))
-        elif r.kind == "fixed":
-            out.append((snake(r.name), array(model.wire_scalar(r.type), r.dims)))
-        else:
-            out.append((snake(r.name), model.wire_scalar(r.type)))
     return out

@@ -25,8 +25,6 @@ def encode_h(model):
     for name in model.plains:
         if model.struct_kind(name) == "hplain":
             o.append(f"::{name} ToWire(const ::{name}& v);  // the same, with ids in the place of handles")
-    for name in model.chained:
-        o.append(f"::{name} ToWire(const ::{name}& v);")
     for name in model.tables:
         o.append(f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& v);")
     o += ["", "}  // namespace sluice::guest", "", "#endif"]
@@ -141,13 +139,11 @@ def encode_cc(model):
     o = [HEADER, '#include "flatbuf/vk/guest_encode.h"', "", "#include <string.h>", "", '#include "flatbuf/guest/encode_support.h"',
          '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", "using vk::HasTessellation;", "using vk::Rasterizes;",
          "using vk::UsesBufferInfo;", "using vk::UsesImageInfo;", "using vk::UsesTexelBuffer;", ""]
-    hplain = [n for n in model.plains if model.struct_kind(n) == "hplain"] + model.chained
+    hplain = [n for n in model.plains if model.struct_kind(n) == "hplain"]
     for name in hplain:
         o += [f"::{name} ToWire(const ::{name}& v) {{", f"  ::{name} out = v;"]
         for m in model.r.structs[name].members:
-            if m.name == "pNext":
-                o.append("  out.pNext = nullptr;")
-            elif m.type in model.r.handles:
+            if m.type in model.r.handles:
                 o.append(f"  out.{m.name} = IdAsHandle(v.{m.name});")
             elif m.type in model.r.structs and model.struct_kind(m.type) == "hplain":
                 o.append(f"  out.{m.name} = ToWire(v.{m.name});")
@@ -196,18 +192,16 @@ def send_proto(model, c):
 def send_h(model, cmds):
     o = [HEADER, "// One function per command. Send_*: no answer; false when the context is lost. Call_*: waits; null when it is lost.",
          "// A reply lives until the next Call. All need the channel's lock.", "#ifndef SLUICE_FLATBUF_VK_GUEST_SEND_H_",
-         "#define SLUICE_FLATBUF_VK_GUEST_SEND_H_", "", '#include "flatbuf/guest/channel.h"', '#include "flatbuf/guest/recorder.h"',
+         "#define SLUICE_FLATBUF_VK_GUEST_SEND_H_", "", '#include "flatbuf/guest/channel.h"',
          '#include "flatbuf/vk/guest_encode.h"', "", "namespace sluice::guest {", ""]
     o += [send_proto(model, c) + ";" for c in cmds]
-    o += ["", "// The recorded commands as a CommandStream.", "flatbuffers::Offset<vk::CommandStream> BuildStream(Builder& b, const Recorder& r, uint64_t command_buffer,",
-          "                                                   const VkCommandBufferBeginInfo* begin, bool end);", "",
-          "}  // namespace sluice::guest", "", "#endif"]
+    o += ["", "}  // namespace sluice::guest", "", "#endif"]
     return "\n".join(o) + "\n"
 
 
 def send_cc(model, cmds, stream):
     o = [HEADER, '#include "flatbuf/vk/guest_send.h"', "", '#include "flatbuf/guest/encode_support.h"', '#include "flatbuf/vk/opcodes.h"',
-         '#include "flatbuf/vk/rows.h"', "", "namespace sluice::guest {", ""]
+         "", "namespace sluice::guest {", ""]
     for c in cmds:
         fields = [f for f in c.fields if f.kind != "ignore"]
         pre, add = encode_fields(model, c.name, fields, "")
@@ -224,20 +218,7 @@ def send_cc(model, cmds, stream):
         else:
             o.append(f"  return SendFinished(channel, vk::Opcode::k{c.short}, {'true' if c.wake else 'false'});")
         o += ["}", ""]
-    o += ["flatbuffers::Offset<vk::CommandStream> BuildStream(Builder& b, const Recorder& r, uint64_t command_buffer,",
-          "                                                   const VkCommandBufferBeginInfo* begin, bool end) {",
-          "  flatbuffers::Offset<vk::CommandBufferBeginInfo> begin_info;", "  if (begin != nullptr) begin_info = Encode(b, *begin);"]
-    for i, s in enumerate(stream):
-        if s.rows:
-            o.append(f"  const auto c{i} = EncodeColumn<vk::Row_{s.name}>(b, r.column({i}));")
-    o += ["  flatbuffers::Offset<flatbuffers::Vector<uint64_t>> pool;",
-          "  if (r.pool().size() != 0) pool = b.CreateVector(r.pool().data(), r.pool().size());",
-          "  const auto order = b.CreateVector(r.order().data(), r.order().size());", "  vk::CommandStreamBuilder t(b);",
-          "  t.add_command_buffer(command_buffer);", "  t.add_begin(begin_info);", "  t.add_end(end);", "  t.add_order(order);", "  t.add_pool(pool);"]
-    for i, s in enumerate(stream):
-        if s.rows:
-            o.append(f"  t.add_{s.column}(c{i});")
-    o += ["  return t.Finish();", "}", "", "}  // namespace sluice::guest"]
+    o += ["}  // namespace sluice::guest"]
     return "\n".join(o) + "\n"
 
 

@@ -15,24 +15,22 @@ import emit_fbs
 import emit_guest
 import emit_record
 import emit_stream
+import stream as streams
 from commands import Cmd
 from model import Model
 from registry import Registry, RegistryError
-from stream import StreamCmd
 
 
 def load(registry_path, allow_path):
     with open(allow_path, "rb") as f:
         allow = tomllib.load(f)
-    known = {"api", "pnext", "valid_if", "guest_fix", "checks", "executable", "worker_only", "guest_only", "commands", "stream"}
+    known = {"api", "pnext", "valid_if", "guest_fix", "checks", "executable", "worker_only", "guest_only", "commands", "stream", "stream_checks"}
     if set(allow) != known:
         raise RegistryError(f"{allow_path}: sections must be {sorted(known)}, not {sorted(allow)}")
     registry = Registry(registry_path, allow["api"]["features"], allow["api"]["extensions"])
     model = Model(registry, allow)
-    model.chained = []
     cmds = [Cmd(model, name, options) for name, options in allow["commands"].items()]
-    model.use_struct("VkCommandBufferBeginInfo")
-    stream = [StreamCmd(model, name) for name in allow["stream"]["commands"]]
+    stream = streams.load(model)
     model.all_cmds, model.all_stream = cmds, stream
     return model, cmds, stream
 

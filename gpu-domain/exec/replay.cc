@@ -1,30 +1,32 @@
 #include "gpu-domain/exec/replay.h"
 
-#include "flatbuf/vk/exec_decode.h"
 #include "gpu-domain/exec/checks.h"
 
 namespace sluice::exec {
 
 absl::Status RunStream(Context::Impl& c, Message& m) {
-  const auto* in = m.Root<vk::CommandStream>();
-  if (in == nullptr || m.WantsReply()) return m.Bad("CommandStream: malformed");
+  StreamView in;
+  if (m.WantsReply() || !ReadStream(m.payload, &in)) return m.Bad("CommandStream: malformed");
   Decoder d(c, "CommandStream");
   VkCommandBuffer cb = VK_NULL_HANDLE;
-  if (!d.Dispatch(in->command_buffer(), &cb)) return d.error();
+  if (!d.Dispatch(in.command_buffer, &cb)) return d.error();
   Object& object = c.objects[d.dispatch_index()];
+  const Pool pool(d, in.pool);
   const bool recording = (object.aux & kStateMask) == kRecording;
-  if (in->begin() != nullptr) {
+  if (in.begin_at != 0) {
     if (recording) return d.Error("vkBeginCommandBuffer while recording");
-    VkCommandBufferBeginInfo info;
-    if (!Decode(d, *in->begin(), &info)) return d.error();
-    const VkResult result = d.device_vk()->BeginCommandBuffer(cb, &info);
+    const VkCommandBufferBeginInfo* info = nullptr;
+    if (!TakeBegin(d, pool, in.begin_at, &info)) return d.error();
+    const bool secondary = (object.aux & ~kStateMask) == LevelAux(VK_COMMAND_BUFFER_LEVEL_SECONDARY);
+    if (secondary != (info->pInheritanceInfo != nullptr)) return d.Error("VkCommandBufferBeginInfo.pInheritanceInfo");
+    const VkResult result = d.device_vk()->BeginCommandBuffer(cb, info);
     if (result < 0) return d.Done(result);
     object.aux = (object.aux & ~kStateMask) | kRecording;
   } else if (!recording) {
     return d.Error("not recording");
   }
-  if (!ReplayCommands(d, *in, cb)) return d.error();
-  if (!in->end()) return absl::OkStatus();
+  if (!ReplayCommands(d, in, pool, cb)) return d.error();
+  if (!in.end) return absl::OkStatus();
   c.commands++;
   object.aux = (object.aux & ~kStateMask) | kExecutable;
   return d.Done(d.device_vk()->EndCommandBuffer(cb));

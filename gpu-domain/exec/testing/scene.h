@@ -95,16 +95,38 @@ struct Scene {
     return Run(vk::Opcode::kAllocateCommandBuffers,
                vk::CreateCmd_vkAllocateCommandBuffers(b, kDevice, info, b.CreateVector(ids.data(), ids.size())));
   }
-  // A stream into kCommandBuffer; `fill` adds columns, order and pool to the table.
+  // A descriptor set `id` without descriptors; takes two more ids from `spare` on.
+  absl::Status MakeDescriptorSet(uint64_t spare, uint64_t id) {
+    const vk::DescriptorPoolSize size(VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1);
+    const auto sizes = b.CreateVectorOfStructs(&size, 1);
+    const auto pool = vk::CreateDescriptorPoolCreateInfo(b, 0, 1, 1, sizes);
+    if (auto s = Run(vk::Opcode::kCreateDescriptorPool, vk::CreateCmd_vkCreateDescriptorPool(b, kDevice, pool, spare));
+        !s.ok()) {
+      return s;
+    }
+    const auto layout = vk::CreateDescriptorSetLayoutCreateInfo(b);
+    if (auto s = Run(vk::Opcode::kCreateDescriptorSetLayout,
+                     vk::CreateCmd_vkCreateDescriptorSetLayout(b, kDevice, layout, spare + 1));
+        !s.ok()) {
+      return s;
+    }
+    const uint64_t layouts[] = {spare + 1}, sets[] = {id};
+    const auto allocate = vk::CreateDescriptorSetAllocateInfo(b, spare, 1, b.CreateVector(layouts, 1));
+    return Run(vk::Opcode::kAllocateDescriptorSets,
+               vk::CreateCmd_vkAllocateDescriptorSets(b, kDevice, allocate, b.CreateVector(sets, 1)), true);
+  }
+  // A stream into kCommandBuffer with that pool; `fill` adds columns and order to the table.
   template <typename F>
-  absl::Status Stream(bool begin, bool end, F fill) {
-    flatbuffers::Offset<vk::CommandBufferBeginInfo> info;
-    if (begin) info = vk::CreateCommandBufferBeginInfo(b);
+  absl::Status Stream(bool begin, bool end, std::vector<uint64_t> pool, F fill) {
+    const uint64_t place = pool.size() + 1;
+    if (begin) pool.insert(pool.end(), {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, 0, 0, 0});
+    const auto words = b.CreateVector(pool);
     auto add = fill(b);  // makes the vectors; returns what adds them to the table
     vk::CommandStreamBuilder t(b);
     t.add_command_buffer(kCommandBuffer);
-    t.add_begin(info);
+    t.add_begin_at(begin ? static_cast<uint32_t>(place) : 0);
     t.add_end(end);
+    t.add_pool(words);
     add(t);
     return Run(vk::Opcode::kCommandStream, t.Finish());
   }
