@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "icd/wsi/clock.h"
 #include "icd/wsi/pixels.h"
 #include "icd/wsi/wsi.h"
-#include "vmm/base/mutex.h"
 
 namespace sluice::wsi {
 
@@ -70,8 +70,8 @@ class Surface {
   virtual VkResult NewPresenter(const PresenterOptions& options, std::unique_ptr<Presenter>* presenter) = 0;
 
   // The swapchain that is not retired, if any.
-  Mutex mu;
-  Swapchain* active ABSL_GUARDED_BY(mu) = nullptr;
+  std::mutex mu;
+  Swapchain* active = nullptr;  // guarded by mu
 };
 
 inline Surface* SurfaceOf(VkSurfaceKHR surface) {

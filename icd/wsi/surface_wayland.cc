@@ -10,10 +10,10 @@
 #include <atomic>
 #include <vector>
 
+#include "icd/wsi/host_raw.h"
 #include "icd/wsi/query.h"
 #include "icd/wsi/surface.h"
 #include "icd/wsi/wayland_link.h"
-#include "vmm/base/mapping.h"
 
 namespace sluice::wsi {
 namespace {
@@ -68,7 +68,7 @@ class WaylandPresenter : public Presenter {
  private:
   struct Buffer {
     wl_buffer* buffer = nullptr;
-    Mapping pixels;
+    SharedMemory pixels;
     bool busy = false;  // the compositor's
   };
 
@@ -132,11 +132,10 @@ WaylandPresenter::Buffer* WaylandPresenter::NewBuffer() {
   const int32_t width = static_cast<int32_t>(options_.extent.width);
   const int32_t height = static_cast<int32_t>(options_.extent.height);
   const int32_t bytes = width * height * 4;  // Init has checked
-  absl::StatusOr<UniqueFd> fd = CreateMemFd("sluice-wsi", static_cast<uint64_t>(bytes));
-  if (!fd.ok()) return nullptr;
-  absl::StatusOr<Mapping> mapping = Mapping::MapShared(fd->get(), 0, static_cast<uint64_t>(bytes), Mapping::kReadWrite);
-  if (!mapping.ok()) return nullptr;
-  wl_proxy* pool = Request(link_.shm(), WL_SHM_CREATE_POOL, api_.shm_pool_interface, 0, nullptr, fd->get(), bytes);
+  auto buffer = std::make_unique<Buffer>();
+  if (!buffer->pixels.Create(static_cast<size_t>(bytes))) return nullptr;
+  wl_proxy* pool =
+      Request(link_.shm(), WL_SHM_CREATE_POOL, api_.shm_pool_interface, 0, nullptr, buffer->pixels.fd(), bytes);
   if (pool == nullptr) return nullptr;
   const uint32_t format = options_.opaque ? WL_SHM_FORMAT_XRGB8888 : WL_SHM_FORMAT_ARGB8888;
   wl_proxy* proxy =
@@ -144,9 +143,8 @@ WaylandPresenter::Buffer* WaylandPresenter::NewBuffer() {
   Request(pool, WL_SHM_POOL_DESTROY, nullptr, WL_MARSHAL_FLAG_DESTROY);
   if (proxy == nullptr) return nullptr;
   void* object = proxy;
-  auto buffer = std::make_unique<Buffer>();
   buffer->buffer = static_cast<wl_buffer*>(object);
-  buffer->pixels = *std::move(mapping);
+  buffer->pixels.CloseFd();  // the request has a copy
   link_.Listen(object, &kListener, buffer.get());
   buffers_.push_back(std::move(buffer));
   return buffers_.back().get();

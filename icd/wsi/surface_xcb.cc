@@ -12,11 +12,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "icd/wsi/host_raw.h"
 #include "icd/wsi/query.h"
 #include "icd/wsi/surface.h"
 #include "icd/wsi/xcb_window.h"
-#include "vmm/base/mapping.h"
-#include "vmm/base/unique_fd.h"
 
 namespace sluice::wsi {
 namespace {
@@ -52,7 +51,7 @@ class XcbSurface : public Surface {
  private:
   // A window's visual never changes. False: the window is gone.
   bool Pixels(XcbPixels* pixels) {
-    MutexLock lock(&pixels_mu_);
+    const std::lock_guard lock(pixels_mu_);
     if (pixels_.depth == 0) {
       xcb_visualid_t visual = 0;
       if (!VisualOfWindow(xcb_, connection_, window_, &visual)) return false;
@@ -65,8 +64,8 @@ class XcbSurface : public Surface {
   const XcbApi& xcb_;
   xcb_connection_t* const connection_;
   const xcb_window_t window_;
-  Mutex pixels_mu_;
-  XcbPixels pixels_ ABSL_GUARDED_BY(pixels_mu_);
+  std::mutex pixels_mu_;
+  XcbPixels pixels_;  // guarded by pixels_mu_
 };
 
 class XcbPresenter : public Presenter {
@@ -103,7 +102,7 @@ class XcbPresenter : public Presenter {
   const PixelConversion conversion_;
   xcb_gcontext_t gc_ = 0;
   xcb_shm_seg_t segment_ = 0;          // 0: no shared memory
-  Mapping shared_;                     // the segment
+  SharedMemory shared_;                // the segment
   std::unique_ptr<uint8_t[]> staged_;  // converted pixels, without shared memory
   uint32_t present_id_ = 0;            // event id; 0: no Present extension
   xcb_special_event_t* refreshes_ = nullptr;
@@ -137,14 +136,10 @@ void XcbPresenter::InitShm() {
   const XcbReply<xcb_shm_query_version_reply_t> version(
       xcb_.shm_query_version_reply(connection_, xcb_.shm_query_version(connection_), nullptr));
   if (version == nullptr || (version->major_version == 1 && version->minor_version < 2)) return;
-  absl::StatusOr<UniqueFd> fd = CreateMemFd("sluice-wsi", bytes());
-  if (!fd.ok()) return;
-  absl::StatusOr<Mapping> mapping = Mapping::MapShared(fd->get(), 0, bytes(), Mapping::kReadWrite);
-  if (!mapping.ok()) return;
+  if (!shared_.Create(bytes())) return;
   const xcb_shm_seg_t segment = xcb_.generate_id(connection_);
   // xcb closes the descriptor.
-  if (!Succeeded(xcb_, connection_, xcb_.shm_attach_fd_checked(connection_, segment, fd->Release(), 1))) return;
-  shared_ = *std::move(mapping);
+  if (!Succeeded(xcb_, connection_, xcb_.shm_attach_fd_checked(connection_, segment, shared_.TakeFd(), 1))) return;
   segment_ = segment;
 }
 

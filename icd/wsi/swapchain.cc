@@ -1,6 +1,7 @@
 #include "icd/wsi/swapchain.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <utility>
 
@@ -9,21 +10,13 @@
 namespace sluice::wsi {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr uint64_t kForever = UINT64_MAX;
 constexpr size_t kMaxDamageRects = 64;  // more are one: all of the image
 
 Swapchain* Of(VkSwapchainKHR swapchain) {
   return static_cast<Swapchain*>(static_cast<void*>(swapchain));
-}
-
-// A thread that takes no signals: they are the program's.
-absl::StatusOr<Thread> StartQuietThread(std::function<void()> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  absl::StatusOr<Thread> thread = StartThread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 bool CanCreate(const Device& device, const VkSwapchainCreateInfoKHR& info) {
@@ -50,7 +43,7 @@ VkResult Swapchain::Create(Device& device, const VkSwapchainCreateInfoKHR& info,
   Surface& surface = *SurfaceOf(info.surface);
   Swapchain* old = Of(info.oldSwapchain);
   {
-    MutexLock lock(&surface.mu);
+    std::unique_lock lock(surface.mu);
     if (surface.active != nullptr && surface.active != old) return VK_ERROR_NATIVE_WINDOW_IN_USE_KHR;
     surface.active = nullptr;
   }
@@ -58,7 +51,7 @@ VkResult Swapchain::Create(Device& device, const VkSwapchainCreateInfoKHR& info,
   if (!CanCreate(device, info)) return VK_ERROR_INITIALIZATION_FAILED;
   std::unique_ptr<Swapchain> created(new Swapchain(device, info));
   if (const VkResult r = created->Init(info); r != VK_SUCCESS) return r;
-  MutexLock lock(&surface.mu);
+  std::unique_lock lock(surface.mu);
   surface.active = *swapchain = created.release();
   return VK_SUCCESS;
 }
@@ -84,28 +77,25 @@ VkResult Swapchain::Init(const VkSwapchainCreateInfoKHR& info) {
     if (const VkResult r = images_.back()->Init(info); r != VK_SUCCESS) return r;
   }
   {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     states_.assign(count, State::kFree);
     for (uint32_t i = 0; i < count; i++) free_.push_back(i);
   }
-  absl::StatusOr<Thread> thread = StartQuietThread([this] { Run(); });
-  if (!thread.ok()) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  thread_ = *std::move(thread);
-  return VK_SUCCESS;
+  return thread_.Start([this] { Run(); }) ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 Swapchain::~Swapchain() {
   if (thread_.joinable()) {
     {
-      MutexLock lock(&mu_);
+      std::unique_lock lock(mu_);
       stop_ = true;
-      work_.SignalAll();
+      work_.notify_all();
     }
     presenter_->Hurry();
     thread_.Join();
   }
   {
-    MutexLock lock(&surface_.mu);
+    std::unique_lock lock(surface_.mu);
     if (surface_.active == this) surface_.active = nullptr;
   }
   presenter_.reset();
@@ -114,32 +104,30 @@ Swapchain::~Swapchain() {
 
 void Swapchain::Retire() {
   presenter_->Hurry();
-  MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   retired_ = true;
-  work_.SignalAll();
-  freed_.SignalAll();
-  while (busy_ || !queue_.empty()) freed_.Wait(&mu_);
+  work_.notify_all();
+  freed_.notify_all();
+  while (busy_ || !queue_.empty()) freed_.wait(lock);
 }
 
 VkResult Swapchain::Acquire(uint64_t timeout_ns, VkSemaphore semaphore, VkFence fence, uint32_t* index) {
-  const bool finite = timeout_ns < uint64_t{INT64_MAX};
-  const absl::Time deadline =
-      finite ? absl::Now() + absl::Nanoseconds(static_cast<int64_t>(timeout_ns)) : absl::InfiniteFuture();
+  const bool finite = timeout_ns < uint64_t{INT64_MAX} / 2;
+  const auto deadline = finite ? Clock::now() + std::chrono::nanoseconds(timeout_ns) : Clock::time_point::max();
   VkResult status = VK_SUCCESS;
   {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     for (;;) {
       if (retired_) return VK_ERROR_OUT_OF_DATE_KHR;
       if (status_ < 0) return status_;
       if (!free_.empty()) break;
       if (timeout_ns == 0) return VK_NOT_READY;
       if (!finite) {
-        freed_.Wait(&mu_);
+        freed_.wait(lock);
         continue;
       }
-      const absl::Duration left = deadline - absl::Now();
-      if (left <= absl::ZeroDuration()) return VK_TIMEOUT;
-      freed_.WaitWithTimeout(&mu_, left);
+      if (Clock::now() >= deadline) return VK_TIMEOUT;
+      freed_.wait_until(lock, deadline);
     }
     *index = free_.front();
     free_.pop_front();
@@ -147,7 +135,7 @@ VkResult Swapchain::Acquire(uint64_t timeout_ns, VkSemaphore semaphore, VkFence 
     status = status_;
   }
   if (const VkResult r = device_.SignalNow(semaphore, fence); r != VK_SUCCESS) {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     states_[*index] = State::kFree;
     free_.push_front(*index);
     return r;
@@ -156,7 +144,7 @@ VkResult Swapchain::Acquire(uint64_t timeout_ns, VkSemaphore semaphore, VkFence 
 }
 
 VkResult Swapchain::Admit(uint32_t index) {
-  MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   if (index >= states_.size() || states_[index] != State::kAcquired) return VK_ERROR_UNKNOWN;
   if (status_ >= 0) return status_;
   states_[index] = State::kFree;
@@ -186,10 +174,10 @@ VkResult Swapchain::SubmitCopy(VkQueue queue, uint32_t family, uint32_t index, s
 }
 
 void Swapchain::Enqueue(uint32_t index, std::vector<VkRect2D> damage) {
-  MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   states_[index] = State::kQueued;
   queue_.push_back({index, std::move(damage)});
-  work_.SignalAll();
+  work_.notify_all();
 }
 
 std::vector<VkRect2D> Swapchain::Damage(const VkPresentRegionKHR& region) const {
@@ -208,27 +196,27 @@ std::vector<VkRect2D> Swapchain::Damage(const VkPresentRegionKHR& region) const 
 }
 
 void Swapchain::Release(uint32_t index) {
-  MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   states_[index] = State::kFree;
   free_.push_back(index);
-  freed_.SignalAll();
+  freed_.notify_all();
 }
 
 void Swapchain::SetStatus(VkResult result) {
-  MutexLock lock(&mu_);
+  std::unique_lock lock(mu_);
   if (status_ < 0) return;
   status_ = result;
-  if (result < 0) freed_.SignalAll();
+  if (result < 0) freed_.notify_all();
 }
 
 void Swapchain::Run() {
   for (;;) {
     Request request;
     {
-      MutexLock lock(&mu_);
+      std::unique_lock lock(mu_);
       busy_ = false;
-      freed_.SignalAll();
-      while (queue_.empty() && !stop_) work_.Wait(&mu_);
+      freed_.notify_all();
+      while (queue_.empty() && !stop_) work_.wait(lock);
       if (queue_.empty()) return;
       request = std::move(queue_.front());
       queue_.pop_front();
@@ -248,7 +236,7 @@ void Swapchain::Run() {
 VkResult Swapchain::Replace(Request* request, uint64_t timeout_ns) {
   uint32_t next = 0;
   {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     if (queue_.empty()) return VK_TIMEOUT;
     next = queue_.front().index;  // only this thread takes requests out
   }
@@ -256,7 +244,7 @@ VkResult Swapchain::Replace(Request* request, uint64_t timeout_ns) {
   if (result == VK_TIMEOUT) return result;
   Request newer;
   {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     newer = std::move(queue_.front());
     queue_.pop_front();
   }
@@ -273,7 +261,7 @@ VkResult Swapchain::Replace(Request* request, uint64_t timeout_ns) {
 
 VkResult Swapchain::WaitTurn(Request* request) {
   {
-    MutexLock lock(&mu_);
+    std::unique_lock lock(mu_);
     if (status_ < 0) return status_;
   }
   const bool mailbox = mode_ == VK_PRESENT_MODE_MAILBOX_KHR;
@@ -283,11 +271,11 @@ VkResult Swapchain::WaitTurn(Request* request) {
     bool newer = false, hurry = false;
     int64_t now = MonotonicNow();
     {
-      MutexLock lock(&mu_);
+      std::unique_lock lock(mu_);
       hurry = retired_ || stop_;
       newer = !queue_.empty();
       if (!hurry && !(mailbox && newer) && now < due) {
-        work_.WaitWithTimeout(&mu_, absl::Nanoseconds(due - now));
+        work_.wait_for(lock, std::chrono::nanoseconds(due - now));
         continue;
       }
     }

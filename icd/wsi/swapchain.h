@@ -11,16 +11,17 @@
 
 #include <vulkan/vulkan_core.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
+#include "icd/wsi/host_raw.h"
 #include "icd/wsi/image.h"
 #include "icd/wsi/surface.h"
-#include "vmm/base/mutex.h"
-#include "vmm/base/thread.h"
 
 namespace sluice::wsi {
 
@@ -84,17 +85,17 @@ class Swapchain {
   std::unique_ptr<Presenter> presenter_;
   int64_t last_turn_ = 0;  // the thread's
 
-  Mutex mu_;
-  CondVar work_;   // for the thread: a request, Hurry or the end
-  CondVar freed_;  // for the program: an image is free, or will never be; the thread is idle
-  std::vector<State> states_ ABSL_GUARDED_BY(mu_);
-  std::deque<uint32_t> free_ ABSL_GUARDED_BY(mu_);
-  std::deque<Request> queue_ ABSL_GUARDED_BY(mu_);
-  VkResult status_ ABSL_GUARDED_BY(mu_) = VK_SUCCESS;  // or VK_SUBOPTIMAL_KHR; an error stays
-  bool busy_ ABSL_GUARDED_BY(mu_) = false;             // the thread has a request
-  bool retired_ ABSL_GUARDED_BY(mu_) = false;
-  bool stop_ ABSL_GUARDED_BY(mu_) = false;
-  Thread thread_;
+  std::mutex mu_;                  // guards what follows
+  std::condition_variable work_;   // for the thread: a request, Hurry or the end
+  std::condition_variable freed_;  // for the program: an image is free, or will never be; the thread is idle
+  std::vector<State> states_;
+  std::deque<uint32_t> free_;
+  std::deque<Request> queue_;
+  VkResult status_ = VK_SUCCESS;  // or VK_SUBOPTIMAL_KHR; an error stays
+  bool busy_ = false;             // the thread has a request
+  bool retired_ = false;
+  bool stop_ = false;
+  QuietThread thread_;
 };
 
 }  // namespace sluice::wsi

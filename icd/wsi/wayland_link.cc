@@ -35,9 +35,7 @@ void WaylandLink::OnGlobal(void* data, wl_registry* registry, uint32_t name, con
 
 bool WaylandLink::Init() {
   static constexpr wl_registry_listener kListener = {OnGlobal, OnGlobalRemove};
-  absl::StatusOr<UniqueFd> interrupt = CreateEventFd(true);
-  if (!interrupt.ok() || api_.display_get_error(display_) != 0) return false;
-  interrupt_ = *std::move(interrupt);
+  if (!interrupt_.Create() || api_.display_get_error(display_) != 0) return false;
   queue_ = api_.display_create_queue(display_);
   if (queue_ == nullptr) return false;
   wrapper_ = Wrap(display_);
@@ -56,7 +54,7 @@ bool WaylandLink::Dispatch() {
 
 bool WaylandLink::WaitEvents(int64_t deadline) {
   if (api_.display_prepare_read_queue(display_, queue_) != 0) return Dispatch();  // some have arrived already
-  pollfd fds[] = {{api_.display_get_fd(display_), POLLIN, 0}, {interrupt_.get(), POLLIN, 0}};
+  pollfd fds[] = {{api_.display_get_fd(display_), POLLIN, 0}, {interrupt_.fd(), POLLIN, 0}};
   int ready = 0;
   do {
     ready = poll(fds, 2, PollMilliseconds(deadline));
@@ -79,7 +77,7 @@ bool WaylandLink::Flush(int64_t deadline) {
 }
 
 void WaylandLink::Interrupt() {
-  SignalEventFd(interrupt_.get());
+  interrupt_.Set();
 }
 
 }  // namespace sluice::wsi

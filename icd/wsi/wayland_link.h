@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
+#include "icd/wsi/host_raw.h"
 #include "icd/wsi/wayland_api.h"
-#include "vmm/base/unique_fd.h"
 
 namespace sluice::wsi {
 
@@ -61,7 +61,7 @@ class WaylandLink {
   wl_display* wrapper_ = nullptr;
   wl_registry* registry_ = nullptr;
   wl_shm* shm_ = nullptr;
-  UniqueFd interrupt_;
+  WakeUp interrupt_;
 };
 
 }  // namespace sluice::wsi

@@ -247,7 +247,13 @@ TEST_F(WaylandTest, TheProgramReadsItsEventsMeanwhile) {
 }
 
 // Compositors that are none: nothing to install.
-class HostileWaylandTest : public ::testing::TestWithParam<std::string> {};
+struct Answer {
+  std::string name, bytes;
+};
+void PrintTo(const Answer& answer, std::ostream* out) {
+  *out << answer.name;
+}
+class HostileWaylandTest : public ::testing::TestWithParam<Answer> {};
 
 TEST_P(HostileWaylandTest, NonsenseIsALostSurface) {
   std::string why;
@@ -263,8 +269,9 @@ TEST_P(HostileWaylandTest, NonsenseIsALostSurface) {
   info.surface = static_cast<wl_surface*>(id);
   VkSurfaceKHR surface = VK_NULL_HANDLE;
   ASSERT_EQ(CreateWaylandSurface(info, &surface), VK_SUCCESS);
-  if (!GetParam().empty()) {
-    ASSERT_EQ(write(ends[1], GetParam().data(), GetParam().size()), static_cast<ssize_t>(GetParam().size()));
+  const std::string& bytes = GetParam().bytes;
+  if (!bytes.empty()) {
+    ASSERT_EQ(write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
   close(ends[1]);
   VkSwapchainKHR swapchain = VK_NULL_HANDLE;
@@ -275,8 +282,10 @@ TEST_P(HostileWaylandTest, NonsenseIsALostSurface) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Answers, HostileWaylandTest,
-                         ::testing::Values(std::string(), std::string(64, '\0'), std::string(4096, '\xff'),
-                                           std::string("\x01\x00\x00\x00\x00\x00\xff\xff", 8)));
+                         ::testing::Values(Answer{"none", ""}, Answer{"zeros", std::string(64, '\0')},
+                                           Answer{"ones", std::string(4096, '\xff')},
+                                           Answer{"oversized", std::string("\1\0\0\0\0\0\xff\xff", 8)}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace sluice::wsi
