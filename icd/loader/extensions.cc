@@ -9,8 +9,18 @@ namespace sluice::icd {
 namespace {
 
 // Served here. Their structures and commands are in icd/.
-constexpr const char* kInstanceNames[] = {nullptr};
-constexpr const char* kOwnDeviceNames[] = {nullptr};
+constexpr const char* kInstanceNames[] = {
+    VK_EXT_DEBUG_REPORT_EXTENSION_NAME,
+    VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+    VK_KHR_DEVICE_GROUP_CREATION_EXTENSION_NAME,
+    VK_KHR_EXTERNAL_FENCE_CAPABILITIES_EXTENSION_NAME,
+    VK_KHR_EXTERNAL_MEMORY_CAPABILITIES_EXTENSION_NAME,
+    VK_KHR_EXTERNAL_SEMAPHORE_CAPABILITIES_EXTENSION_NAME,
+};
+constexpr const char* kOwnDeviceNames[] = {
+    VK_EXT_PRIVATE_DATA_EXTENSION_NAME,
+    VK_EXT_TOOLING_INFO_EXTENSION_NAME,
+};
 
 struct Lists {
   std::vector<VkExtensionProperties> instance, own_device;
@@ -18,7 +28,7 @@ struct Lists {
 };
 
 void Add(const char* name, std::vector<VkExtensionProperties>* list, ExtensionSet* set) {
-  const int index = name == nullptr ? -1 : FindExtension(name);
+  const int index = FindExtension(name);
   if (index < 0) return;
   VkExtensionProperties properties{};
   strncpy(properties.extensionName, name, sizeof(properties.extensionName) - 1);

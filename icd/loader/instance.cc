@@ -64,13 +64,19 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
               OffersInstanceExtension)) {
     return VK_ERROR_EXTENSION_NOT_PRESENT;
   }
+  state->debug.TakeFromChain(info->pNext);
   // All of them are served here.
   VkInstanceCreateInfo wire = *info;
   wire.pNext = nullptr;
   wire.enabledExtensionCount = 0;
   wire.ppEnabledExtensionNames = nullptr;
   const VkResult result = ::vkCreateInstance(&wire, allocator, instance);
-  if (result != VK_SUCCESS) return result;
+  if (result != VK_SUCCESS) {
+    state->debug.Report(VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT, "SLUICE-no-domain",
+                        "no GPU Domain behind SLUICE_SOCKET serves this program; SLUICE_LOG=1 shows why",
+                        VK_OBJECT_TYPE_INSTANCE, 0, /*chain=*/true);
+    return result;
+  }
   InstanceState* raw = state.release();
   guest::State(*instance)->above = raw;
   wsi::LoadInstanceFunctions(*instance, GetInstanceProcAddr, &raw->wsi);

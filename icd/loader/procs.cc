@@ -8,10 +8,10 @@
 namespace sluice::icd {
 namespace {
 
-PFN_vkVoidFunction Own(const char* name) {
-  const OwnFunction* end = kOwnFunctions + kOwnFunctionCount;
+PFN_vkVoidFunction Search(const OwnFunction* functions, size_t count, const char* name) {
+  const OwnFunction* end = functions + count;
   const OwnFunction* found = std::lower_bound(
-      kOwnFunctions, end, name, [](const OwnFunction& f, const char* wanted) { return strcmp(f.name, wanted) < 0; });
+      functions, end, name, [](const OwnFunction& f, const char* wanted) { return strcmp(f.name, wanted) < 0; });
   return found != end && strcmp(found->name, name) == 0 ? found->function : nullptr;
 }
 
@@ -28,10 +28,13 @@ bool Provided(const CommandInfo& command, uint8_t minor, F enabled) {
 }  // namespace
 
 PFN_vkVoidFunction Implementation(const CommandInfo& command) {
-  if (PFN_vkVoidFunction own = Own(command.name); own != nullptr) return own;
-  if (PFN_vkVoidFunction own = Own(command.canonical); own != nullptr) return own;
-  if (PFN_vkVoidFunction f = ::vkGetInstanceProcAddr(VK_NULL_HANDLE, command.name); f != nullptr) return f;
-  return ::vkGetInstanceProcAddr(VK_NULL_HANDLE, command.canonical);
+  for (const char* name : {command.name, command.canonical}) {
+    PFN_vkVoidFunction f = Search(kOwnFunctions, kOwnFunctionCount, name);
+    if (f == nullptr) f = ::vkGetInstanceProcAddr(VK_NULL_HANDLE, name);
+    if (f == nullptr) f = Search(kFallbackFunctions, kFallbackFunctionCount, name);
+    if (f != nullptr) return f;
+  }
+  return nullptr;
 }
 
 PFN_vkVoidFunction InstanceProc(const InstanceState* instance, const char* name) {

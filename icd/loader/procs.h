@@ -21,6 +21,9 @@ struct OwnFunction {
 };
 extern const OwnFunction kOwnFunctions[];
 extern const size_t kOwnFunctionCount;
+// Those that count only where the runtime has none.
+extern const OwnFunction kFallbackFunctions[];
+extern const size_t kFallbackFunctionCount;
 
 // The function behind a command, whatever the rules say. Null: not implemented.
 PFN_vkVoidFunction Implementation(const CommandInfo& command);

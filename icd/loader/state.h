@@ -12,6 +12,8 @@
 
 #include "flatbuf/guest/handle.h"
 #include "icd/loader/command_table.h"
+#include "icd/loader/debug.h"
+#include "icd/loader/private_data.h"
 #include "icd/wsi/wsi.h"
 
 namespace sluice::icd {
@@ -19,12 +21,14 @@ namespace sluice::icd {
 struct InstanceState {
   uint8_t minor = 0;  // of Vulkan 1, as requested
   ExtensionSet extensions;
+  Messengers debug;
   wsi::InstanceFunctions wsi;
 };
 struct DeviceState {
   InstanceState* instance = nullptr;
   uint8_t minor = 0;  // the lower one of the instance's and the physical device's
   ExtensionSet extensions;
+  PrivateDataSlots private_data;
   std::unique_ptr<wsi::Device> wsi;  // with VK_KHR_swapchain
 };
 

@@ -112,7 +112,9 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateSwapchainKHR(VkDevice device, const VkSwapc
   return wsi::CreateSwapchain(*StateOf(device)->wsi, *info, swapchain);
 }
 
-VKAPI_ATTR void VKAPI_CALL DestroySwapchainKHR(VkDevice, VkSwapchainKHR swapchain, const VkAllocationCallbacks*) {
+VKAPI_ATTR void VKAPI_CALL DestroySwapchainKHR(VkDevice device, VkSwapchainKHR swapchain,
+                                               const VkAllocationCallbacks*) {
+  StateOf(device)->private_data.Forget(vk::HandleValue(swapchain));
   wsi::DestroySwapchain(swapchain);
 }
 
