@@ -4,11 +4,13 @@
 #include <memory>
 #include <vector>
 
+#include "flatbuf/guest/entry.h"
 #include "icd/loader/entry.h"
 #include "icd/loader/extensions.h"
 #include "icd/loader/procs.h"
 #include "icd/loader/state.h"
 #include "icd/loader/wsi_entry.h"
+#include "icd/transport/source.h"
 
 namespace sluice::icd {
 namespace {
@@ -79,6 +81,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
   }
   InstanceState* raw = state.release();
   guest::State(*instance)->above = raw;
+  PlatformOf(guest::ChannelOf(*instance)).SetLostListener(raw);
   wsi::LoadInstanceFunctions(*instance, GetInstanceProcAddr, &raw->wsi);
   return VK_SUCCESS;
 }
@@ -86,6 +89,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
 VKAPI_ATTR void VKAPI_CALL DestroyInstance(VkInstance instance, const VkAllocationCallbacks* allocator) {
   if (instance == VK_NULL_HANDLE) return;
   const std::unique_ptr<InstanceState> state(StateOf(instance));
+  PlatformOf(guest::ChannelOf(instance)).SetLostListener(nullptr);
   ::vkDestroyInstance(instance, allocator);
 }
 

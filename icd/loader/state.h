@@ -9,16 +9,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "flatbuf/guest/handle.h"
 #include "icd/loader/command_table.h"
 #include "icd/loader/debug.h"
 #include "icd/loader/private_data.h"
+#include "icd/transport/platform.h"
 #include "icd/wsi/wsi.h"
 
 namespace sluice::icd {
 
-struct InstanceState {
+struct InstanceState final : LostListener {
+  void OnContextLost(const std::string& reason) override {
+    debug.Report(VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT, "SLUICE-device-lost",
+                 ("the GPU Domain ended this instance's context: " + reason).c_str(), VK_OBJECT_TYPE_UNKNOWN, 0,
+                 /*chain=*/false);
+  }
+
   uint8_t minor = 0;  // of Vulkan 1, as requested
   ExtensionSet extensions;
   Messengers debug;

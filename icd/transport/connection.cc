@@ -166,13 +166,6 @@ bool Connection::Poll() {
   return alive();
 }
 
-std::string Connection::LostMessage(uint32_t context) {
-  std::lock_guard guard(lock_);
-  if (!reading_) Drain();
-  const auto it = contexts_.find(context);
-  return it != contexts_.end() ? it->second : std::string();
-}
-
 template <typename F>
 bool Connection::WaitUntil(F done, uint64_t timeout_ns) {
   const uint64_t start = MonotonicNs();
@@ -201,6 +194,18 @@ bool Connection::WaitUntil(F done, uint64_t timeout_ns) {
     handled_.fetch_add(1, std::memory_order_relaxed);
     if (sleepers_ > 0) FutexWake(handled_, INT_MAX, false);
   }
+}
+
+std::string Connection::AwaitLostMessage(uint32_t context, uint64_t timeout_ns) {
+  std::string message;
+  WaitUntil(
+      [&] {
+        const auto it = contexts_.find(context);
+        if (it != contexts_.end()) message = it->second;
+        return !message.empty();
+      },
+      timeout_ns);
+  return message;
 }
 
 void Connection::Drain() {

@@ -71,7 +71,8 @@ class Connection {
   // Handles what has come, without waiting. False: the connection is dead.
   bool Poll();
   // What the domain said when it ended the context; "" as long as it has not.
-  std::string LostMessage(uint32_t context);
+  std::string LostMessage(uint32_t context) { return AwaitLostMessage(context, 0); }
+  std::string AwaitLostMessage(uint32_t context, uint64_t timeout_ns);
 
   // In the child of a fork: the connection is the parent's. Dead from here on, and its descriptors are closed. The lock
   // is held (LockForFork).

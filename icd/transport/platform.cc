@@ -14,6 +14,8 @@ constexpr uint64_t kLookAgainNs = 1'000'000'000;
 // The same for a sleep on a word of the ring, which a dead domain does not end.
 constexpr uint64_t kLookAtSocketNs = 50'000'000;
 constexpr uint64_t kPage = 4096;
+// How long a lost context's reason may take: it comes by the socket, right behind the loss itself.
+constexpr uint64_t kFarewellNs = 500'000'000;
 
 }  // namespace
 
@@ -67,6 +69,7 @@ std::string SocketPlatform::LostMessage() {
 }
 
 void SocketPlatform::AbandonInChild() {
+  reported_.store(true);  // nothing is wrong with the parent's
   channel_.MarkLost();
   doorbell_.Reset();
 }
@@ -74,6 +77,15 @@ void SocketPlatform::AbandonInChild() {
 void SocketPlatform::MarkGone() {
   uint32_t none = 0;
   header()->status.compare_exchange_strong(none, static_cast<uint32_t>(wire::LostReason::kWorkerGone));
+}
+
+void SocketPlatform::ReportLost() {
+  if (reported_.load(std::memory_order_relaxed) || reported_.exchange(true)) return;
+  LostListener* listener = listener_.load(std::memory_order_acquire);
+  if (listener == nullptr) return;
+  std::string reason = connection_->AwaitLostMessage(context_, kFarewellNs);
+  if (reason.empty()) reason = connection_->alive() ? "the domain gave no reason" : "the domain is gone";
+  listener->OnContextLost(reason);
 }
 
 void SocketPlatform::RingDoorbell() {
@@ -126,6 +138,10 @@ bool SocketPlatform::AllocateSharedMemory(uint64_t size, guest::SharedMemory* ou
 void SocketPlatform::FreeSharedMemory(const guest::SharedMemory& memory) {
   Unmap(memory.pointer, memory.size);
   connection_->SendBlobDestroy(memory.resource_id);
+}
+
+void SocketPlatform::LookAtPeer() {
+  if (!connection_->Poll()) MarkGone();
 }
 
 void SocketPlatform::Yield() {

@@ -10,6 +10,7 @@
 #ifndef SLUICE_ICD_TRANSPORT_PLATFORM_H_
 #define SLUICE_ICD_TRANSPORT_PLATFORM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,15 @@ namespace sluice::icd {
 
 // Bytes of a context's ring: half of it commands, a quarter replies.
 inline constexpr uint64_t kRingBytes = uint64_t{4} << 20;
+
+// Told once when a context is lost, by the thread that notices, outside all locks.
+class LostListener {
+ public:
+  virtual void OnContextLost(const std::string& reason) = 0;
+
+ protected:
+  ~LostListener() = default;
+};
 
 class SocketPlatform final : public guest::Platform {
  public:
@@ -40,6 +50,9 @@ class SocketPlatform final : public guest::Platform {
   // What the domain said when it ended the context, for a person. "" while it lives.
   std::string LostMessage();
 
+  // Null: nobody listens. Not owned.
+  void SetLostListener(LostListener* listener) { listener_.store(listener, std::memory_order_release); }
+
   // In the child of a fork: the context belongs to the parent.
   void AbandonInChild();
 
@@ -50,10 +63,17 @@ class SocketPlatform final : public guest::Platform {
   void WakeSleepers(std::atomic<uint32_t>* word) override;
   bool AllocateSharedMemory(uint64_t size, guest::SharedMemory* out) override;
   void FreeSharedMemory(const guest::SharedMemory& memory) override;
+  void LookAtPeer() override;
   void Yield() override;
   uint64_t NowNs() override;
   void Lock() override { lock_.lock(); }
-  void Unlock() override { lock_.unlock(); }
+  void Unlock() override {
+    const bool lost = channel_.lost();
+    lock_.unlock();
+    if (lost) ReportLost();
+  }
+  // For whoever holds the lock across a fork.
+  void UnlockAfterFork() { lock_.unlock(); }
 
  private:
   SocketPlatform(std::shared_ptr<Connection> connection, uint32_t context)
@@ -62,6 +82,7 @@ class SocketPlatform final : public guest::Platform {
   void Await(uint32_t timeline, uint64_t position, uint64_t timeout_ns);
   // The domain is gone: the ring says so, as a device would.
   void MarkGone();
+  void ReportLost();
   wire::RingHeader* header() { return static_cast<wire::RingHeader*>(ring_); }
 
   const std::shared_ptr<Connection> connection_;
@@ -70,6 +91,8 @@ class SocketPlatform final : public guest::Platform {
   Fd doorbell_;
   void* ring_ = nullptr;
   uint64_t ring_bytes_ = 0;
+  std::atomic<bool> reported_{false};
+  std::atomic<LostListener*> listener_{nullptr};
   guest::GuestChannel channel_;
 };
 

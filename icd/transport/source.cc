@@ -136,7 +136,7 @@ void SocketSource::BeforeFork() {
 void SocketSource::AfterForkInParent() {
   for (const auto& held : held_) held->connection->UnlockAfterFork();
   for (const auto& held : held_) {
-    for (const auto& platform : held->platforms) platform->Unlock();
+    for (const auto& platform : held->platforms) platform->UnlockAfterFork();
   }
   lock_.unlock();
 }
