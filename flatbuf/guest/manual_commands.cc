@@ -204,9 +204,10 @@ VKAPI_ATTR VkResult VKAPI_CALL vkBeginCommandBuffer(VkCommandBuffer commandBuffe
 
 VKAPI_ATTR VkResult VKAPI_CALL vkEndCommandBuffer(VkCommandBuffer commandBuffer) {
   hooks::BeforeEnd(commandBuffer);
-  const VkResult result = RecorderOf(commandBuffer)->End();
-  Release(State(commandBuffer));
-  return result;
+  GuestCommandBuffer* state = State(commandBuffer);
+  const VkResult result = state->recorder->End();
+  Release(state);
+  return state->channel->lost() ? VK_ERROR_DEVICE_LOST : result;
 }
 
 }  // extern "C"

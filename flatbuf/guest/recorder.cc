@@ -129,10 +129,7 @@ void Recorder::Begin(GuestCommandBuffer* owner, const VkCommandBufferBeginInfo& 
 }
 
 VkResult Recorder::End() {
-  if (owner_ == nullptr) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  GuestChannel& channel = *owner_->channel;
-  if (Flush(true)) return VK_SUCCESS;
-  return channel.lost() ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_HOST_MEMORY;
+  return Flush(true) ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 void Recorder::Drop() {

@@ -52,7 +52,7 @@ class Recorder {
   // Starts a recording into `owner`. `begin`: null pointers where vkBeginCommandBuffer ignores them.
   void Begin(GuestCommandBuffer* owner, const VkCommandBufferBeginInfo& begin);
   // Sends the rest with vkEndCommandBuffer. VK_ERROR_OUT_OF_HOST_MEMORY: something could not be recorded (the worker
-  // has forgotten the recording); VK_ERROR_DEVICE_LOST: the context is lost.
+  // has forgotten the recording), or the context is lost.
   VkResult End();
   // Forgets what has not been sent, and the owner.
   void Drop();

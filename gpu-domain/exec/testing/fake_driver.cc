@@ -12,6 +12,10 @@ uint64_t FakeLive() {
   return live;
 }
 
+uint64_t FakeCalls() {
+  return Calls();
+}
+
 void FakeReset() {
   Live().clear();
 }

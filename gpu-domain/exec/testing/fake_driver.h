@@ -17,6 +17,8 @@ namespace sluice::exec::testing {
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL FakeGetInstanceProcAddr(VkInstance instance, const char* name);
 // Objects made and not destroyed (descriptor sets, queues and physical devices, which end with others, not counted).
 uint64_t FakeLive();
+// Commands called so far.
+uint64_t FakeCalls();
 // Forgets every object. Between fuzz inputs.
 void FakeReset();
 

@@ -24,6 +24,9 @@ namespace sluice::exec::testing {
 // counts.
 class HarnessPolicy : public DriverPolicy {
  public:
+  PFN_vkGetInstanceProcAddr GetInstanceProcAddr() override {
+    return driver != nullptr ? driver : DriverPolicy::GetInstanceProcAddr();
+  }
   VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*,
                           VkDevice*) override;
   void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) override;
@@ -35,7 +38,8 @@ class HarnessPolicy : public DriverPolicy {
   VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*, VkBuffer*) override;
   VkResult vkCreateImage(Call&, VkDevice, const VkImageCreateInfo*, const VkAllocationCallbacks*, VkImage*) override;
 
-  std::map<uint32_t, Mapping> blobs;  // by resource id
+  PFN_vkGetInstanceProcAddr driver = nullptr;  // null: the one of this machine
+  std::map<uint32_t, Mapping> blobs;           // by resource id
   volatile uint64_t* slots = nullptr;
   uint64_t slot_count = 0;
   uint64_t memory_limit = 256ull << 20;  // refuses larger allocations: fuzzers ask for anything
