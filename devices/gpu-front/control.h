@@ -205,6 +205,8 @@ class Control final : private ChannelHandler {
   Clock::duration Timeout() const {
     return std::chrono::duration_cast<Clock::duration>(absl::ToChronoNanoseconds(options_.domain_timeout));
   }
+  // Before its hello a worker loads its driver, and beside others that do the same on a busy host that takes a while.
+  Clock::duration HelloTimeout() const { return 4 * Timeout(); }
   void AnswerCapsetRequests();
   bool ChannelOpen() const { return channel_ != nullptr && channel_->open(); }
   void WatchDomain();

@@ -164,16 +164,16 @@ void Control::OnClosed(const absl::Status& why) {
 // watch.
 void Control::WatchDomain() {
   if (watching_ || !ChannelOpen()) return;
-  std::optional<Clock::time_point> oldest;
-  if (domain_state_ == DomainState::kWaiting) oldest = hello_sent_;
+  std::optional<Clock::time_point> first;
+  if (domain_state_ == DomainState::kWaiting) first = hello_sent_ + HelloTimeout();
   for (const OutstandingBlob& blob : outstanding_blobs_) {
     if (blob.request == 0) continue;
-    if (!oldest.has_value() || blob.since < *oldest) oldest = blob.since;
+    if (!first.has_value() || blob.since + Timeout() < *first) first = blob.since + Timeout();
     break;  // they are in the order of asking
   }
-  if (!oldest.has_value()) return;
+  if (!first.has_value()) return;
   watching_ = true;
-  watch_.expires_at(*oldest + Timeout());
+  watch_.expires_at(*first);
   watch_.async_wait([self = std::weak_ptr<Control*>(self_)](asio::error_code error) {
     const std::shared_ptr<Control*> control = self.lock();
     if (control == nullptr || error) return;
@@ -184,8 +184,8 @@ void Control::WatchDomain() {
 void Control::OnWatch() {
   watching_ = false;
   if (!ChannelOpen()) return;
-  const Clock::time_point limit = Clock::now() - Timeout();
-  if (domain_state_ == DomainState::kWaiting && hello_sent_ <= limit) {
+  const Clock::time_point now = Clock::now(), limit = now - Timeout();
+  if (domain_state_ == DomainState::kWaiting && hello_sent_ + HelloTimeout() <= now) {
     channel_->Close(absl::DeadlineExceededError("the worker does not say hello"));
     return;
   }

@@ -57,7 +57,7 @@ struct GpuFrontOptions {
   uint32_t height = 800;
   Limits limits;
   wire::VmStats* stats = nullptr;  // gpu_commands, gpu_errors, frames, fences; outlives the device; null: nobody counts
-  // How long the worker may take for its hello and for a blob (0 < t <= 1 h). Then it counts as dead.
+  // How long the worker may take for a blob (0 < t <= 1 h); for its hello, four times that. Then it counts as dead.
   absl::Duration domain_timeout = absl::Seconds(30);
   // Called on the loop when the domain's state changes. `why` is OK for kReady.
   std::function<void(DomainState, const absl::Status& why)> on_domain_state;

@@ -112,6 +112,11 @@ absl::Status Vm::CreateSplitIrqchip(uint32_t ioapic_pins) const {
 }
 
 absl::Status Vm::CreatePit2(bool speaker_dummy) const {
+  {
+    // Older kernels would make one that nothing can hear.
+    MutexLock lock(&state_->mu);
+    if (state_->irqchip != VmState::Irqchip::kKernel) return NoIrqchip("the i8254");
+  }
   kvm_pit_config config = {};
   config.flags = speaker_dummy ? KVM_PIT_SPEAKER_DUMMY : 0;
   if (KvmIoctl<KVM_CREATE_PIT2>(fd(), &config) < 0) return ErrnoToStatus(errno, "KVM_CREATE_PIT2");

@@ -12,7 +12,24 @@ using memory::GuestMemory;
 using memory::kMiB;
 
 constexpr uint64_t kGdt = 0x1000, kPageTables = 0x2000, kIdt = 0x8000, kStubs = 0x9000, kStack = 0xf000, kTss = 0x20000;
+constexpr uint64_t kEnterUser = 0xa000;
 constexpr uint32_t kIoBitmapAt = 0x68, kTssLimit = kIoBitmapAt + 8192;
+constexpr uint64_t kTssDescriptor = (uint64_t{0x89} << 40) | (kTss << 16) | kTssLimit;
+
+// To CPL3 as a kernel goes there. Setting the registers from outside would do on most processors, but an emulated one
+// may take the I/O bitmap only of a TSS that the guest itself loaded.
+GUEST_CODE(EnterUser, R"(
+  mov $0x28, %eax
+  ltr %ax
+  mov %rsp, %rax
+  push $0x23
+  push %rax
+  push $2
+  push $0x1b
+  push $0x100000
+  xor %eax, %eax
+  iretq)");
+static_assert(GuestRig::kCode == 0x100000);
 
 kvm_segment Segment(uint16_t selector, uint8_t type, int cpl, bool code) {
   kvm_segment s = {};
@@ -58,13 +75,8 @@ absl::Status GuestRig::SetUp(int cpl) {
     SLUICE_RETURN_IF_ERROR(
         ram.Write(GuestAddress(kPageTables + 0x3000 + i * 8), uint64_t{0xc0000000} + (i << 21) + 0x87));
   }
-  const std::array<uint64_t, 7> gdt = {0,
-                                       0x00af9b000000ffff,
-                                       0x00cf93000000ffff,
-                                       0x00affb000000ffff,
-                                       0x00cff3000000ffff,
-                                       (uint64_t{0x8b} << 40) | (kTss << 16) | kTssLimit,
-                                       0};
+  const std::array<uint64_t, 7> gdt = {
+      0, 0x00af9b000000ffff, 0x00cf93000000ffff, 0x00affb000000ffff, 0x00cff3000000ffff, kTssDescriptor, 0};
   SLUICE_RETURN_IF_ERROR(ram.Write(GuestAddress(kGdt), gdt));
   SLUICE_RETURN_IF_ERROR(ram.Write<uint64_t>(GuestAddress(kTss + 4), kStack - 0x1000));  // rsp0
   SLUICE_RETURN_IF_ERROR(ram.Write<uint16_t>(GuestAddress(kTss + 0x66), kIoBitmapAt));
@@ -73,8 +85,10 @@ absl::Status GuestRig::SetUp(int cpl) {
   for (int vector = 0; vector < 256; ++vector) SetGate(vector, kStubs + static_cast<uint64_t>(vector));
 
   SLUICE_ASSIGN_OR_RETURN(kvm_sregs sregs, vcpu->GetSregs());
-  sregs.cs = Segment(cpl == 0 ? 0x08 : 0x18, 11, cpl, true);
-  sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = Segment(cpl == 0 ? 0x10 : 0x20, 3, cpl, false);
+  user_ = cpl != 0;
+  sregs.cs = Segment(0x08, 11, 0, true);
+  sregs.ss = Segment(0x10, 3, 0, false);
+  sregs.ds = sregs.es = sregs.fs = sregs.gs = Segment(cpl == 0 ? 0x10 : 0x20, 3, cpl, false);
   sregs.tr = {};
   sregs.tr.base = kTss;
   sregs.tr.limit = kTssLimit;
@@ -105,6 +119,11 @@ void GuestRig::Load(absl::Span<const uint8_t> code) {
   kvm_regs regs = {};
   regs.rip = kCode;
   regs.rsp = kStack;
+  if (user_) {
+    (void)ram.CopyTo(GuestAddress(kEnterUser), EnterUser());
+    (void)ram.Write(GuestAddress(kGdt + 0x28), kTssDescriptor);  // not busy
+    regs.rip = kEnterUser;
+  }
   regs.rflags = 2;
   (void)vcpu->SetRegs(regs);
 }

@@ -54,7 +54,8 @@ class GuestRig {
 
   static absl::StatusOr<std::unique_ptr<GuestRig>> Create(RigOptions options = {});
 
-  // Puts `code` at kCode and points rip there; other registers are 0, rsp is a stack.
+  // Puts `code` at kCode and points rip there (at CPL3: to a few instructions that go there; the guest must be at CPL0,
+  // so once only). Other registers are 0, rsp is a stack.
   void Load(absl::Span<const uint8_t> code);
   // An interrupt or exception gate to `handler`.
   void SetGate(int vector, uint64_t handler);
@@ -70,6 +71,8 @@ class GuestRig {
   GuestRig(System s, memory::GuestMemory r, Vm v, std::unique_ptr<Vcpu> c)
       : system(std::move(s)), ram(std::move(r)), vm(std::move(v)), vcpu(std::move(c)) {}
   absl::Status SetUp(int cpl);
+
+  bool user_ = false;  // code runs at CPL3
 };
 
 }  // namespace sluice::kvm::testing
