@@ -91,16 +91,16 @@ int RunFile(const Args& args, FileKind kind) {
   int code = kInternal;
   const std::optional<topology::Plan> plan = LoadPlan(file, kind, &code);
   if (!plan.has_value()) return code;
-  const absl::StatusOr<kvm::System> system = kvm::System::Open(args.Text("kvm"));
-  if (!system.ok()) {
-    Complain(system.status().message());
-    return kHost;
-  }
   options.out_directory = args.Text("out");
   UniqueFd out_lock;
   if (!options.out_directory.empty()) {
     out_lock = PrepareOut(options.out_directory);
     if (!out_lock.valid()) return kUsage;
+  }
+  const absl::StatusOr<kvm::System> system = kvm::System::Open(args.Text("kvm"));
+  if (!system.ok()) {
+    Complain(system.status().message());
+    return kHost;
   }
 
   options.kvm = system->fd();
