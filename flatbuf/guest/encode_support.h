@@ -5,7 +5,9 @@
 #define SLUICE_FLATBUF_GUEST_ENCODE_SUPPORT_H_
 
 #include "flatbuf/guest/channel.h"
+#include "flatbuf/guest/fix.h"
 #include "flatbuf/guest/handle.h"
+#include "flatbuf/guest/pipeline_fix.h"
 #include "flatbuf/vk/opcodes.h"
 #include "flatbuf/vkgen/semantics.h"
 #include "flatbuffers/flatbuffers.h"
@@ -48,16 +50,6 @@ const Reply* CallAndVerify(GuestChannel& channel, vk::Opcode opcode) {
   if (reply == nullptr) return nullptr;
   flatbuffers::Verifier verifier(reply, size, 8, 1000, true);
   return verifier.VerifyBuffer<Reply>(nullptr) ? flatbuffers::GetRoot<Reply>(reply) : nullptr;
-}
-
-// The members of an image descriptor that its type does not use may hold anything: clear them.
-inline void FixImageInfo(VkDescriptorType type, VkDescriptorImageInfo& row) {
-  if (type == VK_DESCRIPTOR_TYPE_SAMPLER) {
-    row.imageView = VK_NULL_HANDLE;
-    row.imageLayout = VK_IMAGE_LAYOUT_UNDEFINED;
-  } else if (type != VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER) {
-    row.sampler = VK_NULL_HANDLE;
-  }
 }
 
 }  // namespace sluice::guest

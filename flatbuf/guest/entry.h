@@ -37,8 +37,11 @@ class ChannelLock {
 struct NamedFunction {
   const char* name;
   PFN_vkVoidFunction function;
+  uint32_t version;       // of Vulkan that has it in its core (VK_API_VERSION_*); 0: none
+  const char* extension;  // that provides it otherwise; null: none
 };
-extern const NamedFunction kFunctions[];  // generated; sorted by name
+// Generated; sorted by name. Promoted names of extensions lead to the core function.
+extern const NamedFunction kFunctions[];
 extern const size_t kFunctionCount;
 
 }  // namespace sluice::guest

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "flatbuf/guest/entry.h"
+#include "flatbuf/vk/extensions.h"
 #include "flatbuf/vk/guest_send.h"
 
 using namespace sluice::guest;
@@ -11,8 +12,8 @@ namespace {
 // Enumeration proposes this many ids; more devices than that are not seen.
 constexpr size_t kMaxPhysicalDevices = 16;
 
-// The commands of Vulkan 1.0 are all there; those of 1.1 are not.
-constexpr uint32_t kApiVersion = VK_MAKE_API_VERSION(0, 1, 0, VK_HEADER_VERSION);
+// What the entry points cover.
+constexpr uint32_t kApiVersion = VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION);
 
 VkResult CopyOut(const void* from, uint32_t have, size_t element, uint32_t* count, void* to) {
   if (to == nullptr) {
@@ -122,7 +123,10 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateInstance(const VkInstanceCreateInfo* pCreateInfo, const VkAllocationCallbacks*,
                                                 VkInstance* pInstance) {
   if (pCreateInfo->enabledLayerCount != 0) return VK_ERROR_LAYER_NOT_PRESENT;
-  if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  for (uint32_t i = 0; i < pCreateInfo->enabledExtensionCount; i++) {
+    const sluice::vk::Extension* extension = sluice::vk::FindExtension(pCreateInfo->ppEnabledExtensionNames[i]);
+    if (extension == nullptr || extension->guest || !extension->instance) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  }
   ChannelSource* source = CurrentChannelSource();
   GuestChannel* channel = source == nullptr ? nullptr : source->Open();
   if (channel == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
@@ -228,7 +232,10 @@ VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDe
 
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, const VkDeviceCreateInfo* pCreateInfo,
                                               const VkAllocationCallbacks*, VkDevice* pDevice) {
-  if (pCreateInfo->enabledExtensionCount != 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  for (uint32_t i = 0; i < pCreateInfo->enabledExtensionCount; i++) {
+    const sluice::vk::Extension* extension = sluice::vk::FindExtension(pCreateInfo->ppEnabledExtensionNames[i]);
+    if (extension == nullptr || extension->guest || extension->instance) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  }
   VkDeviceCreateInfo info = *pCreateInfo;
   info.enabledLayerCount = 0;  // device layers are deprecated and ignored
   ChannelLock lock(physicalDevice);

@@ -1,6 +1,7 @@
 // Descriptor pools and sets, pipelines: what makes or frees many objects at once. Command pools: manual_commands.cc.
 #include "flatbuf/guest/entry.h"
 #include "flatbuf/guest/manual.h"
+#include "flatbuf/guest/pipeline_fix.h"
 #include "flatbuf/vk/guest_send.h"
 
 using namespace sluice::guest;
@@ -101,6 +102,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateGraphicsPipelines(VkDevice device, VkPipe
                                                          uint32_t createInfoCount,
                                                          const VkGraphicsPipelineCreateInfo* pCreateInfos,
                                                          const VkAllocationCallbacks*, VkPipeline* pPipelines) {
+  for (uint32_t i = 0; i < createInfoCount; i++) ClearCreationFeedback(pCreateInfos[i].pNext);
   ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -113,6 +115,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice device, VkPipel
                                                         uint32_t createInfoCount,
                                                         const VkComputePipelineCreateInfo* pCreateInfos,
                                                         const VkAllocationCallbacks*, VkPipeline* pPipelines) {
+  for (uint32_t i = 0; i < createInfoCount; i++) ClearCreationFeedback(pCreateInfos[i].pNext);
   ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;

@@ -70,6 +70,29 @@ VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit(VkQueue queue, uint32_t submitCount
   return VK_SUCCESS;
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL vkQueueSubmit2(VkQueue queue, uint32_t submitCount, const VkSubmitInfo2* pSubmits,
+                                              VkFence fence) {
+  ChannelLock lock(queue);
+  GuestChannel& channel = lock.channel();
+  uint32_t slot = kNoSlot;
+  uint64_t value = 0;
+  if (fence != VK_NULL_HANDLE) {
+    GuestFence* state = State(fence);
+    slot = state->slot;
+    value = ++state->last;
+    state->expected = value;
+    state->pending = true;
+    state->signaled = false;
+  }
+  if (!Send_vkQueueSubmit2(channel, queue, submitCount, pSubmits, slot, value)) return VK_ERROR_DEVICE_LOST;
+  State(queue)->position = channel.position();
+  if (fence != VK_NULL_HANDLE) {
+    State(fence)->queue = State(queue);
+    State(fence)->position = channel.position();
+  }
+  return VK_SUCCESS;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL vkCreateFence(VkDevice device, const VkFenceCreateInfo* pCreateInfo,
                                              const VkAllocationCallbacks*, VkFence* pFence) {
   ChannelLock lock(device);

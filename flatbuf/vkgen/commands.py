@@ -7,11 +7,12 @@ from registry import RegistryError
 
 @dataclasses.dataclass
 class Out:
-    """An output argument. kind: handle, handles, struct, array (two-call idiom), bytes, count (of an array)."""
+    """An output argument. kind: handle, handles; struct, array (plain, the latter in the two-call idiom); chain, chains (the same
+    with sType and pNext); scalar, scalars; bytes, blob (of given length; in the two-call idiom); count (of an array or blob)."""
     member: object
     kind: str
     length: str    # C expression over the arguments
-    count: str     # name of the uint32_t* argument, for array and handles of unknown number
+    count: str     # name of the uint32_t* or size_t* argument, for what is of unknown number
 
     @property
     def name(self):
@@ -20,6 +21,10 @@ class Out:
     @property
     def type(self):
         return self.member.type
+
+    @property
+    def wire(self):
+        return snake(self.member.name)
 
 
 class Cmd:
@@ -59,25 +64,39 @@ class Cmd:
 
     def _out(self, model, m, params):
         by_name = {p.name: p for p in params}
+        chained = m.type in model.r.structs and model.r.structs[m.type].members[0].name == "sType"
+        value = m.type in SCALARS or model.r.is_flags(m.type) or m.type in model.r.enums
+        if chained:
+            model.use_out_struct(m.type)
         if not m.lens:
             if m.type in model.r.handles:
                 model.use_handle(m.type)
                 return Out(m, "handle", "", "")
+            if chained:
+                return Out(m, "chain", "", "")
             if m.type in model.r.structs:
                 if model.use_struct(m.type) != "plain":
                     raise RegistryError(f"{self.name}.{m.name}: output with pointers")
                 return Out(m, "struct", "", "")
-            if m.type == "uint32_t" and any(m.name in p.lens for p in params):
+            if m.type in ("uint32_t", "size_t") and any(m.name in p.lens for p in params):
                 return Out(m, "count", "", "")
+            if value:
+                return Out(m, "scalar", "", "")
             raise RegistryError(f"{self.name}.{m.name}: output of type {m.type}")
         length = m.lens[0]
         count = length if length in by_name and by_name[length].pointers else ""
         if m.type == "void":
-            return Out(m, "bytes", length, "")
+            return Out(m, "blob" if count else "bytes", length, count)
         if m.type in model.r.handles:
             model.use_handle(m.type)
             return Out(m, "handles", length, count)
-        if model.use_struct(m.type) != "plain" or not count:
+        if value:
+            return Out(m, "scalars", length, count)
+        if not count:
+            raise RegistryError(f"{self.name}.{m.name}: array output that is not understood")
+        if chained:
+            return Out(m, "chains", length, count)
+        if model.use_struct(m.type) != "plain":
             raise RegistryError(f"{self.name}.{m.name}: array output that is not understood")
         return Out(m, "array", length, count)
 

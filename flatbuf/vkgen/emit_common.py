@@ -8,6 +8,7 @@ FIRST_OPCODE = 16
 def emit(model, cmds, stream, schema):
     return {
         "opcodes.h": opcodes_h(cmds, stream),
+        "out_structs.h": out_structs_h(model),
         "rows.h": rows_h(model, stream),
         "layout_asserts.cc": layout_asserts(model, stream),
         "schema.cc": schema_cc(cmds, stream, schema),
@@ -37,6 +38,21 @@ def opcodes_h(cmds, stream):
           "const char* RootTable(uint16_t opcode, bool reply);",
           "// The text of vulkan.fbs, NUL-terminated, for tools that print frames as JSON (flatbuffers::Parser).",
           "extern const char kSchemaText[];", "", "}  // namespace sluice::vk", "", "#endif"]
+    return "\n".join(o) + "\n"
+
+
+def out_structs_h(model):
+    o = [HEADER, "// Output structures with sType: what a request may ask for in a chain, and the size of each. Bytes of a reply are such",
+         "// structures one after another, pNext null, the first of each chain first.",
+         "#ifndef SLUICE_FLATBUF_VK_OUT_STRUCTS_H_", "#define SLUICE_FLATBUF_VK_OUT_STRUCTS_H_", "", "#include <stdint.h>",
+         "#include <vulkan/vulkan_core.h>", "", "namespace sluice::vk {", "", "struct OutStruct {", "  int32_t type;   // VkStructureType",
+         "  uint32_t size;  // bytes, a multiple of 8", "};", ""]
+    for name in model.out_structs:
+        o.append("// The structure itself, then all that may follow.")
+        o.append(f"inline constexpr OutStruct kOut_{short(name)}[] = {{")
+        o += [f"    {{{model.stype(e)}, sizeof(::{e})}}," for e in model.out_chain(name)]
+        o.append("};")
+    o += ["", "}  // namespace sluice::vk", "", "#endif"]
     return "\n".join(o) + "\n"
 
 

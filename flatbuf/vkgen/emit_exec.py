@@ -1,13 +1,12 @@
 """The worker's side: object types, dispatch tables, decoders of structures, one function per command, stream replay."""
 from emit_common import HEADER
-from model import SCALARS, short, snake
+from emit_dispatch import is_required
+from model import C_SCALAR, short, snake
 
 
 def emit(model, cmds, stream):
     return {
         "exec_types.h": types_h(model),
-        "exec_dispatch.h": dispatch_h(model, cmds, stream),
-        "exec_dispatch.cc": dispatch_cc(model, cmds, stream),
         "exec_decode.h": decode_h(model),
         "exec_decode.cc": decode_cc(model),
         "exec_commands.cc": commands_cc(model, cmds),
@@ -26,53 +25,6 @@ def types_h(model):
     for h in model.handles:
         o += ["template <>", f"struct TypeOf<{h}> {{", f"  static constexpr ObjectType value = ObjectType::{object_name(h)};", "};"]
     o += ["", "}  // namespace sluice::exec", "", "#endif"]
-    return "\n".join(o) + "\n"
-
-
-def dispatch_sets(model, cmds, stream):
-    """(instance commands, device commands), names without duplicates."""
-    instance, device = [], []
-    names = [c.name for c in cmds] + ["vkBeginCommandBuffer", "vkEndCommandBuffer"] + [s.name for s in stream]
-    names += model.allow["worker_only"]["commands"]
-    for name in names:
-        first = model.r.command(name).params[0].type
-        if name in ("vkCreateInstance", "vkEnumerateInstanceVersion"):
-            continue
-        into = instance if first in ("VkInstance", "VkPhysicalDevice") else device
-        if name not in into:
-            into.append(name)
-    return instance, device
-
-
-def dispatch_h(model, cmds, stream):
-    instance, device = dispatch_sets(model, cmds, stream)
-    o = [HEADER, "// The driver's entry points. Those that only the policy uses may be null (an extension or version that is absent).",
-         "#ifndef SLUICE_FLATBUF_VK_EXEC_DISPATCH_H_", "#define SLUICE_FLATBUF_VK_EXEC_DISPATCH_H_", "",
-         "#include <vulkan/vulkan_core.h>", "", "namespace sluice::exec {", "", "struct InstanceTable {",
-         "  PFN_vkGetDeviceProcAddr GetDeviceProcAddr = nullptr;"]
-    o += [f"  PFN_{n} {n[2:]} = nullptr;" for n in instance]
-    o += ["};", "", "struct DeviceTable {"]
-    o += [f"  PFN_{n} {n[2:]} = nullptr;" for n in device]
-    o += ["};", "", "// False if a required entry point is missing.",
-          "bool LoadInstanceTable(PFN_vkGetInstanceProcAddr get, VkInstance instance, InstanceTable* table);",
-          "bool LoadDeviceTable(PFN_vkGetDeviceProcAddr get, VkDevice device, DeviceTable* table);", "",
-          "}  // namespace sluice::exec", "", "#endif"]
-    return "\n".join(o) + "\n"
-
-
-def dispatch_cc(model, cmds, stream):
-    instance, device = dispatch_sets(model, cmds, stream)
-    optional = set(model.allow["worker_only"]["commands"]) | {s.name for s in stream if not s.required}
-    o = [HEADER, '#include "flatbuf/vk/exec_dispatch.h"', "", '#include "flatbuf/vkgen/cast_raw.h"', "", "namespace sluice::exec {", ""]
-    for kind, names, owner in (("Instance", ["vkGetDeviceProcAddr"] + instance, "instance"), ("Device", device, "device")):
-        o.append(f"bool Load{kind}Table(PFN_vkGet{kind}ProcAddr get, Vk{kind} {owner}, {kind}Table* table) {{")
-        o.append("  bool complete = true;")
-        for n in names:
-            o.append(f'  table->{n[2:]} = vk::FunctionCast<PFN_{n}>(get({owner}, "{n}"));')
-            if n not in optional:
-                o.append(f"  complete = complete && table->{n[2:]} != nullptr;")
-        o += ["  return complete;", "}", ""]
-    o.append("}  // namespace sluice::exec")
     return "\n".join(o) + "\n"
 
 
@@ -109,11 +61,11 @@ def enum_types(model):
 def value_check(model, t, expr, optional):
     """C condition that is true when `expr` of enum or flags type t is valid, or ''."""
     if model.r.is_flags(t):
-        return f"(({expr}) & ~0x{model.r.mask(t):x}u) == 0"
+        return f"(({expr}) & ~{model.r.literal(t)}) == 0"
     if model.r.is_bits(t):
         mask = model.r.mask(t)
         cond = f"IsOneOf({expr}, 0x{mask:x}u)"
-        return f"(({expr}) == 0 || {cond})" if optional else cond
+        return f"(({expr}) == 0 || {cond})" if optional or model.r.zero_is_a_value(t) else cond
     if t in model.r.enums:
         parts = []
         for lo, hi in ranges(model.r.enums[t].values()):
@@ -175,7 +127,10 @@ def emit_check(model, name, var, arrow, optional_of):
                 o.append(f"  for (const auto& e : {at}) {{ if (!Check(d, e)) return false; }}")
             continue
         if m.type in model.r.handles:
-            o.append(f"  if (!d.FixHandle(&{at}, {'true' if optional else 'false'}, {what})) return false;")
+            if f"{name}.{m.name}" in model.allow["lenient"]["handles"]:
+                o.append(f"  d.FixOrForget(&{at});")
+            else:
+                o.append(f"  if (!d.FixHandle(&{at}, {'true' if optional else 'false'}, {what})) return false;")
         elif m.type in model.r.structs:
             if model.needs_check(m.type):
                 o.append(f"  if (!Check(d, {at})) return false;")
@@ -270,6 +225,9 @@ def decode_fields(model, owner, fields, src, dst, ret="return false", bad="retur
             values.append(f"  {to} = static_cast<{t}>({get});")
         elif k == "handle":
             values.append(f"  if (!d.Handle({get}, {opt}, &{to}, {what})) {ret};")
+            level = model.allow["executable"].get(f"{owner}.{f.name}")
+            if level:
+                values.append(f"  if (!d.IsExecutable({get}, VK_COMMAND_BUFFER_LEVEL_{level.upper()})) {bad}({what});")
         elif k in ("plain", "hplain"):
             values.append(f"  if ({get} == nullptr) {bad}({what});")
             values.append(f"  {to} = CopyAs<::{t}>({get});")
@@ -322,7 +280,7 @@ def decode_pointer(model, owner, f, fields, get, to, dst, what, ret, bad):
         elif k == "arr_enum":
             call = f"d.Enums({get}, {n}, {optional}, &{to}, {what})"
         elif k == "arr_flags":
-            call = f"d.InPlace({get}, {n}, {optional}, &{to}, {what}) && d.Flags({to}, {n}, 0x{model.r.mask(t):x}u, {what})"
+            call = f"d.InPlace({get}, {n}, {optional}, &{to}, {what}) && d.Flags({to}, {n}, {model.r.literal(t)}, {what})"
         elif k == "arr_handle":
             elem = "true" if f.elem_optional else "false"
             call = f"d.Handles({get}, {n}, {optional}, {elem}, &{to}, {what})"
@@ -358,7 +316,7 @@ def local_type(f):
 
 def commands_cc(model, cmds):
     o = [HEADER, '#include "flatbuf/vk/exec_decode.h"', '#include "flatbuf/vk/exec_dispatch.h"', '#include "flatbuf/vk/exec_types.h"',
-         '#include "flatbuf/vk/opcodes.h"', '#include "gpu-domain/exec/checks.h"', '#include "gpu-domain/exec/impl.h"', "",
+         '#include "flatbuf/vk/opcodes.h"', '#include "gpu-domain/exec/checks.h"', '#include "gpu-domain/exec/impl.h"', '#include "flatbuf/vk/out_structs.h"', "",
          "namespace sluice::exec {", "namespace {", ""]
     for c in cmds:
         o += command_fn(model, c)
@@ -401,12 +359,12 @@ def command_fn(model, c):
     o += decode_fields(model, c.name, rest, "in->", "", "return d.error()", "return d.Error")
     for check in model.allow["checks"].get(c.name, []):
         o.append(f'  if (!({check})) return d.Error("{c.name}: {check}");')
+    if not is_required(model, c.name):
+        o.append(f'  if (d.{table_of(c)}()->{c.short} == nullptr) return d.Error("the driver has no such command");')
     if c.destroys is not None:
         o += destroy_body(model, c)
     elif c.creates is not None:
         o += create_body(model, c)
-    elif c.state:
-        o += call_body(model, c)
     else:
         o += call_body(model, c)
     o += ["}", ""]
@@ -507,52 +465,93 @@ def create_body(model, c):
     return o
 
 
-def call_body(model, c):
-    o = []
-    outs = {}
-    reply_args = ["c.fbb"]
-    offsets = []
-    if c.result == "VkResult":
-        reply_args.append("result")
-    pre_call = []
-    arrays = [x for x in c.outs if x.kind == "array"]
-    for out in c.outs:
-        if out.kind == "struct":
-            o.append(f"  ::{out.type} {out.name}{{}};")
-            outs[out.name] = f"&{out.name}"
-            reply_args.append(f"WireStruct<vk::{short(out.type)}>(&{out.name})")
-        elif out.kind == "bytes":
-            o += [f"  if ({out.length} > c.options.max_reply_bytes) return d.Error(\"{c.name}: {out.length}\");",
-                  f"  uint8_t* {out.name} = d.NewBytes({out.length});", f"  if ({out.name} == nullptr) return d.error();"]
-            outs[out.name] = out.name
-            offsets.append(f"  const auto {snake(out.name)} = c.fbb.CreateVector({out.name}, {out.length});")
-            reply_args.append(snake(out.name))
-        elif out.kind == "array":
-            o += [f"  uint32_t {out.count} = 0;"]
-            outs[out.count] = f"&{out.count}"
-            outs[out.name] = "nullptr"
-            offsets.append(f"  const auto {snake(out.name)} = c.fbb.CreateVectorOfStructs(WireStruct<vk::{short(out.type)}>({out.name}), {out.count});")
-            reply_args.append(snake(out.name))
-    if arrays:
-        a = arrays[0]
-        o.append(f"  {call_expr(model, c, arg_list(model, c, outs))};")
-        o += [f"  {a.count} = std::min<uint32_t>({a.count}, 64);", f"  ::{a.type}* {a.name} = d.NewArray<::{a.type}>({a.count});",
-              f"  if ({a.name} == nullptr) return d.error();"]
-        outs[a.name] = a.name
-    call = call_expr(model, c, arg_list(model, c, outs))
-    if c.result == "VkResult":
-        o.append(f"  const VkResult result = {call};")
+def prepare_out(model, c, out, outs):
+    """(statements that make room for an output, statements that turn it into a vector, arguments of the reply)."""
+    n, w = out.name, out.wire
+    many = "1"
+    pre, offsets, args = [], [], [w]
+    if out.count:
+        many = out.count
+        outs[out.count] = f"&{out.count}"
+    if out.kind == "struct":
+        pre = [f"  ::{out.type} {n}{{}};"]
+        outs[n] = f"&{n}"
+        args = [f"WireStruct<vk::{short(out.type)}>(&{n})"]
+    elif out.kind == "scalar":
+        pre = [f"  {out.type} {n}{{}};"]
+        outs[n] = f"&{n}"
+        args = [n]
+    elif out.kind == "bytes":
+        pre = [f'  if ({out.length} > c.options.max_reply_bytes) return d.Error("{c.name}: {out.length}");',
+               f"  uint8_t* {n} = d.NewBytes({out.length});", f"  if ({n} == nullptr) return d.error();"]
+        outs[n] = n
+        offsets = [f"  const auto {w} = c.fbb.CreateVector({n}, {out.length});"]
+    elif out.kind == "blob":
+        size = snake(out.count)
+        pre = [f"  size_t {out.count} = std::min<uint64_t>(in->{size}(), c.options.max_reply_bytes);",
+               f"  uint8_t* {n} = {out.count} == 0 ? nullptr : d.NewBytes({out.count});",
+               f"  if ({out.count} != 0 && {n} == nullptr) return d.error();"]
+        outs[n] = n
+        offsets = [f"  const auto {w} = c.fbb.CreateVector({n}, {n} == nullptr ? 0 : {out.count});"]
+        args = [out.count, w]
+    elif out.kind == "array":
+        pre = [f"  ::{out.type}* {n} = d.NewArray<::{out.type}>({many});", f"  if ({n} == nullptr) return d.error();"]
+        outs[n] = n
+        offsets = [f"  const auto {w} = c.fbb.CreateVectorOfStructs(WireStruct<vk::{short(out.type)}>({n}), {many});"]
+    elif out.kind in ("chain", "chains"):
+        table = f"vk::kOut_{short(out.type)}"
+        pre = [f"  auto* {n} = d.OutChain<::{out.type}>({table}, in->{w}_chain(), {many});", f"  if ({n} == nullptr) return d.error();"]
+        outs[n] = n
+        offsets = [f"  const auto {w} = d.PackOut(c.fbb, {table}, {n}, {many});"]
+    elif out.kind == "scalars":
+        many = out.count or out.length
+        wire = C_SCALAR[model.wire_scalar(out.type)]
+        pre = [f"  {out.type}* {n} = d.NewArray<{out.type}>({many});", f"  if ({n} == nullptr) return d.error();"]
+        outs[n] = n
+        offsets = [f"  const auto {w} = c.fbb.CreateVector(ViewAs<{wire}>({n}), {many});"]
     else:
-        o += [f"  {call};", "  const VkResult result = VK_SUCCESS;"]
+        return [], [], []
+    return pre, offsets, args
+
+
+def call_body(model, c):
+    o, outs, offsets = [], {}, []
+    reply_args = ["c.fbb"] + ([] if c.result == "void" else ["result"])
+    two_call = [x for x in c.outs if x.count and x.kind != "blob"]
+    if two_call:
+        # How many there are; then all of them, whatever the guest has room for.
+        counts = {}
+        for x in two_call:
+            o.append(f"  uint32_t {x.count} = 0;")
+            counts[x.count], counts[x.name] = f"&{x.count}", "nullptr"
+        o += [f"  {call_expr(model, c, arg_list(model, c, counts))};"]
+        o += [f"  {x.count} = std::min<uint32_t>({x.count}, kMaxListed);" for x in two_call]
+    for out in c.outs:
+        pre, vectors, args = prepare_out(model, c, out, outs)
+        o += pre
+        offsets += vectors
+        reply_args += args
+    call = call_expr(model, c, arg_list(model, c, outs))
+    if c.result != "void":
+        o.append(f"  const {c.result} result = {call};")
+    else:
+        o += [f"  {call};"]
+    if c.result != "VkResult":
+        o.append("  const VkResult outcome = VK_SUCCESS;")
+    outcome = "result" if c.result == "VkResult" else "outcome"
+    for out in c.outs:
+        # What the driver says cannot be more than there was room for, but it is not asked to be right.
+        if out.kind == "blob":
+            o.append(f"  if ({out.name} != nullptr) {out.count} = std::min<uint64_t>({out.count}, in->{snake(out.count)}());")
     if c.state:
         verb, arg = c.state.split(":")
         method = {"remove_children": "RemoveChildren", "reset_children": "ResetChildren", "reset": "ResetState"}[verb]
-        o.append(f"  if (result >= 0) d.{method}(in->{snake(arg)}());")
+        o.append(f"  if ({outcome} >= 0) d.{method}(in->{snake(arg)}());")
     if not c.reply:
-        o.append("  return d.Done(result);")
+        o.append(f"  return d.Done({outcome});")
     else:
         o += ["  c.fbb.Clear();", *offsets, f"  c.fbb.Finish(vk::CreateReply_{c.name}({', '.join(reply_args)}));",
-              "  return m.Reply(d.Lost(result));"]
+              f"  return m.Reply(d.Lost({outcome}));"]
     return o
 
 

@@ -16,7 +16,7 @@ def emit(model, cmds, stream):
     o += [f"void Touch(const ::{n}& v);" for n in touched]
     o += ["", "void TouchChain(const void* next) {", "  int length = 0;",
           "  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {",
-          '    if (++length > 16) Complain("pNext chain without end", ObjectType::kNone, 0);', "    const void* any = s;",
+          '    if (++length > 128) Complain("pNext chain without end", ObjectType::kNone, 0);', "    const void* any = s;",
           "    switch (s->sType) {"]
     for name in model.pnext_allowed:
         if name in model.tables:
@@ -56,13 +56,23 @@ def emit(model, cmds, stream):
                 o.append(f"  for (uint32_t i = 0; i < {x.length}; i++) {x.name}[i] = Made<{x.type}>();")
             elif x.kind == "struct":
                 o.append(f"  *{x.name} = {{}};")
-            elif x.kind == "array":
+            elif x.kind == "chain":
+                o.append(f"  Filled({x.name});")
+            elif x.kind == "scalar":
+                o.append(f"  *{x.name} = {{}};")
+            elif x.kind == "blob":
+                o.append(f"  if ({x.name} != nullptr) memset({x.name}, 0xab, *{x.count});")
+            elif x.kind == "scalars" and not x.count:
+                o.append(f"  memset({x.name}, 0, {x.length} * sizeof(*{x.name}));")
+            elif x.kind == "chains":
+                o += [f"  if ({x.name} != nullptr && *{x.count} > 0) Filled({x.name});", f"  *{x.count} = 1;"]
+            elif x.kind in ("array", "scalars"):
                 o.append(f"  if ({x.name} != nullptr && *{x.count} > 0) {x.name}[0] = {{}};")
                 o.append(f"  *{x.count} = 1;")
             elif x.kind == "bytes":
                 o.append(f"  memset({x.name}, 0xab, {x.length});")
-        if c.result == "VkResult":
-            o.append("  return VK_SUCCESS;")
+        if c.result != "void":
+            o.append("  return {};" if c.result != "VkResult" else "  return VK_SUCCESS;")
         o += ["}", ""]
     o += emit_fake_stream.emit(model, stream)
     names += [s.name for s in stream]

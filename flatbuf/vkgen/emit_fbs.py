@@ -64,18 +64,31 @@ def table(model, name):
 
 def request_fields(model, c):
     fields = [(f.wire, field_type(model, f)) for f in c.fields if f.kind not in ("ignore", "stype", "pnext")]
+    for o in c.outs:
+        if o.kind in ("chain", "chains"):
+            fields.append((f"{o.wire}_chain", "[int]"))
+        elif o.kind == "blob":
+            fields.append((snake(o.count), "ulong"))
     if c.creates:
         fields.append(("id", "ulong") if c.creates.kind == "handle" else ("ids", "[ulong]"))
     return fields + [(n, t) for n, t in c.extra]
 
 
 def reply_fields(model, c):
-    fields = [("result", "int")] if c.result == "VkResult" else []
+    fields = [] if c.result == "void" else [("result", model.wire_scalar(c.result))]
     for o in c.outs:
         if o.kind == "struct":
             fields.append((snake(o.name), short(o.type)))
         elif o.kind == "array":
             fields.append((snake(o.name), f"[{short(o.type)}]"))
+        elif o.kind in ("chain", "chains"):
+            fields.append((o.wire, "[ulong]"))
+        elif o.kind == "scalar":
+            fields.append((o.wire, model.wire_scalar(o.type)))
+        elif o.kind == "scalars":
+            fields.append((o.wire, f"[{model.wire_scalar(o.type)}]"))
+        elif o.kind == "blob":
+            fields += [(snake(o.count), "ulong"), (o.wire, "[ubyte]")]
         elif o.kind == "bytes":
             fields.append((snake(o.name), "[ubyte]"))
         elif o.kind == "handles":

@@ -1,12 +1,9 @@
 """The guest's side: encoders of structures, one Send or Call function per command, entry points, recording."""
 from emit_common import HEADER
+from emit_dispatch import aliases_of
 from emit_exec import length_expr
-from model import SCALARS, short, snake
+from model import C_SCALAR, short, snake
 from registry import RegistryError
-
-C_SCALAR = {"uint": "uint32_t", "int": "int32_t", "ulong": "uint64_t", "long": "int64_t", "float": "float", "ubyte": "uint8_t",
-            "ushort": "uint16_t", "double": "double"}
-
 
 def emit(model, cmds, stream):
     return {
@@ -50,7 +47,7 @@ def encode_fields(model, owner, fields, src):
             continue
         if k == "pnext":
             if model.extensions_of(owner):
-                pre.append(f"  const auto next = EncodeChain_{short(owner)}(b, {at});")
+                pre.append(f"  const auto next = EncodeChain_{short(owner)}(b, {src[:-1]});")
                 add.append("  t.add_next(next);")
         elif k in ("scalar", "enum", "flags", "bits"):
             add.append(f"  t.add_{w}(static_cast<{wire_c(model, t)}>({at}));")
@@ -137,7 +134,7 @@ def encode_pointer(model, owner, f, at, n):
 
 def encode_cc(model):
     o = [HEADER, '#include "flatbuf/vk/guest_encode.h"', "", "#include <string.h>", "", '#include "flatbuf/guest/encode_support.h"',
-         '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", "using vk::HasTessellation;", "using vk::Rasterizes;",
+         '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", 
          "using vk::UsesBufferInfo;", "using vk::UsesImageInfo;", "using vk::UsesTexelBuffer;", ""]
     hplain = [n for n in model.plains if model.struct_kind(n) == "hplain"]
     for name in hplain:
@@ -154,21 +151,34 @@ def encode_cc(model):
         if not exts:
             continue
         s = short(name)
-        o += [f"flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>> EncodeChain_{s}(Builder& b, const void* next) {{",
-              f"  flatbuffers::Offset<vk::Chain_{s}> links[16];", "  size_t count = 0;",
+        o += [f"flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>> EncodeChain_{s}(Builder& b, const ::{name}& v) {{",
+              f"  flatbuffers::Offset<vk::Chain_{s}> links[{len(exts)}];", "  size_t count = 0;",
               "  // What the allow-list does not name is skipped, as a driver skips structures that it does not know.",
-              "  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr && count < 16; s = s->pNext) {",
+              f"  for (auto* s = static_cast<const VkBaseInStructure*>(v.pNext); s != nullptr && count < {len(exts)}u; s = s->pNext) {{",
               "    const void* any = s;", "    switch (static_cast<int>(s->sType)) {"]
         for e in exts:
-            stype = next(m.values for m in model.r.structs[e].members if m.name == "sType")
-            o.append(f"      case {stype}: links[count++] = vk::CreateChain_{s}(b, vk::Ext_{s}::{short(e)}, Encode(b, *static_cast<const ::{e}*>(any)).Union()); break;")
+            fix = model.allow["guest_fix"].get(f"{name}.pNext.{e}")
+            link = f"*static_cast<const ::{e}*>(any)"
+            if fix:
+                o += [f"      case {model.stype(e)}: {{", f"        ::{e} link = {link};", f"        {fix};"]
+                link = "link"
+            else:
+                o.append(f"      case {model.stype(e)}:")
+            o.append(f"        links[count++] = vk::CreateChain_{s}(b, vk::Ext_{s}::{short(e)}, Encode(b, {link}).Union());")
+            o += ["        break;"] + (["      }"] if fix else [])
         o += ["      default: break;", "    }", "  }",
               f"  return count == 0 ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>>() : b.CreateVector(links, count);",
               "}", ""]
     o += ["}  // namespace", ""]
     for name in model.tables:
         pre, add = encode_fields(model, name, model.struct_fields(name), "v.")
-        o += [f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& v) {{", *pre,
+        fix = model.allow["guest_fix"].get(name, "")
+        copy = []
+        if fix.startswith("class "):
+            copy = [f"  const {fix[6:]} fixed(program);", f"  const ::{name}& v = fixed.info();"]
+        elif fix:
+            copy = [f"  ::{name} v = program;", f"  {fix};"]
+        o += [f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& {'program' if fix else 'v'}) {{", *copy, *pre,
               f"  vk::{short(name)}Builder t(b);", *add, "  return t.Finish();", "}", ""]
     o.append("}  // namespace sluice::guest")
     return "\n".join(o) + "\n"
@@ -177,8 +187,15 @@ def encode_cc(model):
 # ---- Send and Call
 
 def send_params(model, c):
-    """C++ parameters of Send_/Call_: the inputs, ids of what is made, extra arguments."""
+    """C++ parameters of Send_/Call_: the inputs, chains to be filled in, ids of what is made, extra arguments."""
     params = [f"{f.member.decl} {f.name}" for f in c.fields if f.kind != "ignore"]
+    for x in c.outs:
+        if x.kind == "chain":
+            params.append(f"const ::{x.type}* {x.name}")
+        elif x.kind == "chains":
+            params += [f"const uint32_t* {x.count}", f"const ::{x.type}* {x.name}"]
+        elif x.kind == "blob":
+            params.append(f"uint64_t {x.count}")
     if c.creates:
         params += ["uint64_t id"] if c.creates.kind == "handle" else ["const uint64_t* ids", "size_t ids_count"]
     return params + [f"{C_SCALAR[t]} {n}" for n, t in c.extra]
@@ -200,12 +217,21 @@ def send_h(model, cmds):
 
 
 def send_cc(model, cmds, stream):
-    o = [HEADER, '#include "flatbuf/vk/guest_send.h"', "", '#include "flatbuf/guest/encode_support.h"', '#include "flatbuf/vk/opcodes.h"',
-         "", "namespace sluice::guest {", ""]
+    o = [HEADER, '#include "flatbuf/vk/guest_send.h"', "", '#include "flatbuf/guest/encode_support.h"', '#include "flatbuf/guest/out_chain.h"',
+         '#include "flatbuf/vk/opcodes.h"', "", "namespace sluice::guest {", ""]
     for c in cmds:
         fields = [f for f in c.fields if f.kind != "ignore"]
         pre, add = encode_fields(model, c.name, fields, "")
         o += [send_proto(model, c) + " {", "  Builder& b = channel.fbb();", "  b.Clear();", *pre]
+        for x in c.outs:
+            if x.kind == "chain":
+                o.append(f"  const auto {x.wire}_chain = EncodeOutChain(b, vk::kOut_{short(x.type)}, {x.name}, 1);")
+                add.append(f"  t.add_{x.wire}_chain({x.wire}_chain);")
+            elif x.kind == "chains":
+                o.append(f"  const auto {x.wire}_chain = EncodeOutChain(b, vk::kOut_{short(x.type)}, {x.name}, *{x.count});")
+                add.append(f"  t.add_{x.wire}_chain({x.wire}_chain);")
+            elif x.kind == "blob":
+                add.append(f"  t.add_{snake(x.count)}({x.count});")
         if c.creates and c.creates.kind == "handles":
             o.append("  const auto id_vector = b.CreateVector(ids, ids_count);")
         o += [f"  vk::Cmd_{c.name}Builder t(b);", *add]
@@ -226,7 +252,7 @@ def send_cc(model, cmds, stream):
 
 def entry_cc(model, cmds, stream):
     o = [HEADER, "// Vulkan entry points that need no hand-written policy.", '#include "flatbuf/guest/encode_support.h"',
-         '#include "flatbuf/guest/entry.h"', '#include "flatbuf/vk/guest_send.h"', "", "using namespace sluice::guest;", "", 'extern "C" {', ""]
+         '#include "flatbuf/guest/entry.h"', '#include "flatbuf/guest/out_chain.h"', '#include "flatbuf/vk/guest_send.h"', "", "using namespace sluice::guest;", "", 'extern "C" {', ""]
     for c in cmds:
         if not c.guest_manual:
             o += entry(model, c)
@@ -234,18 +260,20 @@ def entry_cc(model, cmds, stream):
     names = [c.name for c in cmds] + ["vkBeginCommandBuffer", "vkEndCommandBuffer"] + [s.name for s in stream]
     names += [n for n in model.allow["guest_only"]["commands"] if n not in names]
     o += ["namespace sluice::guest {", "", "const NamedFunction kFunctions[] = {"]
-    for n in sorted(names):
-        o.append(f'    {{"{n}", vk::FunctionCast<PFN_vkVoidFunction>(&::{n})}},')
+    pairs = [(n, n) for n in names] + [(a, n) for n in names for a in aliases_of(model, n)]
+    for alias, n in sorted(pairs):
+        providers = model.r.providers.get(alias, [])
+        version = next((p.replace("VK_VERSION", "VK_API_VERSION") for p in providers if p.startswith("VK_VERSION")), "0")
+        extension = next((f'"{p}"' for p in providers if not p.startswith("VK_VERSION")), "nullptr")
+        o.append(f'    {{"{alias}", vk::FunctionCast<PFN_vkVoidFunction>(&::{n}), {version}, {extension}}},')
     o += ["};", "const size_t kFunctionCount = sizeof(kFunctions) / sizeof(kFunctions[0]);", "", "}  // namespace sluice::guest"]
     return "\n".join(o) + "\n"
 
 
 def entry(model, c):
-    proto = c.prototype()
-    result, rest = proto.split(" ", 1)
+    result, rest = c.prototype().split(" ", 1)
     o = [f"VKAPI_ATTR {result} VKAPI_CALL {rest} {{"]
     args = ["lock.channel()"] + [f.name for f in c.fields if f.kind != "ignore"]
-    lost = "    return VK_ERROR_DEVICE_LOST;" if c.result == "VkResult" else "    return;"
     if c.destroys is not None:
         if c.destroys.kind != "handle":
             raise RegistryError(f"{c.name}: frees many, so its guest side must be manual")
@@ -259,21 +287,52 @@ def entry(model, c):
               f"  if (!Send_{c.name}({', '.join(args + ['id'])})) return VK_ERROR_DEVICE_LOST;",
               f"  *{c.creates.name} = FromId<{c.creates.type}>(id);", "  return VK_SUCCESS;"]
     elif c.reply:
-        o += [f"  ChannelLock lock({c.params[0].name});", f"  const auto* reply = Call_{c.name}({', '.join(args)});"]
-        missing = " || ".join(["reply == nullptr"] + [f"reply->{snake(x.name)}() == nullptr" for x in c.outs])
-        o.append(f"  if ({missing}) {{")
-        for x in c.outs:
-            if x.kind != "struct":
-                raise RegistryError(f"{c.name}: its guest side must be manual")
-            o.append(f"    *{x.name} = {{}};")
-        o += [lost, "  }"]
-        for x in c.outs:
-            o.append(f"  *{x.name} = sluice::vk::CopyAs<::{x.type}>(reply->{snake(x.name)}());")
-        if c.result == "VkResult":
-            o.append("  return static_cast<VkResult>(reply->result());")
+        o += reply_entry(c, args)
     else:
         o += [f"  ChannelLock lock({c.params[0].name});"]
         call = f"Send_{c.name}({', '.join(args)})"
         o.append(f"  return {call} ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;" if c.result == "VkResult" else f"  {call};")
     o += ["}", ""]
+    return o
+
+
+def reply_entry(c, args):
+    """Asks, and hands out the answer; what a lost context leaves unanswered is zero."""
+    for x in c.outs:
+        args += {"chain": [x.name], "chains": [x.count, x.name],
+                 "blob": [f"{x.name} == nullptr ? 0 : *{x.count}"]}.get(x.kind, [])
+    o = [f"  ChannelLock lock({c.params[0].name});", f"  const auto* reply = Call_{c.name}({', '.join(args)});"]
+    need = ["reply == nullptr"] + [f"reply->{x.wire}() == nullptr" for x in c.outs if x.kind not in ("scalar", "count")]
+    o.append(f"  if ({' || '.join(need)}) {{")
+    for x in c.outs:
+        if x.kind in ("struct", "scalar", "count"):
+            o.append(f"    *{x.name} = {{}};")
+    o += [{"VkResult": "    return VK_ERROR_DEVICE_LOST;", "void": "    return;"}.get(c.result, "    return 0;"), "  }"]
+    listed = ""
+    for x in c.outs:
+        if x.kind == "struct":
+            o.append(f"  *{x.name} = sluice::vk::CopyAs<::{x.type}>(reply->{x.wire}());")
+        elif x.kind == "scalar":
+            o.append(f"  *{x.name} = static_cast<{x.type}>(reply->{x.wire}());")
+        elif x.kind == "chain":
+            o.append(f"  ReadOutChain(reply->{x.wire}(), sluice::vk::kOut_{short(x.type)}, {x.name});")
+        elif x.kind == "chains":
+            listed = f"ReadOutChains(reply->{x.wire}(), sluice::vk::kOut_{short(x.type)}, {x.count}, {x.name})"
+        elif x.kind in ("array", "scalars") and x.count:
+            listed = f"ReadList(reply->{x.wire}(), {x.count}, {x.name})"
+        elif x.kind == "scalars":
+            o.append(f"  ReadExactly(reply->{x.wire}(), {x.length}, {x.name});")
+        elif x.kind == "blob":
+            listed = f"ReadBlob(reply->{x.wire}(), reply->{snake(x.count)}(), {x.count}, {x.name})"
+        elif x.kind != "count":
+            raise RegistryError(f"{c.name}: its guest side must be manual")
+    if listed:
+        o.append(f"  const VkResult list = {listed};")
+    if c.result == "VkResult":
+        o.append("  const VkResult result = static_cast<VkResult>(reply->result());")
+        o.append("  return result == VK_SUCCESS ? list : result;" if listed else "  return result;")
+    elif listed:
+        o.append("  static_cast<void>(list);")
+    elif c.result != "void":
+        o.append("  return reply->result();")
     return o

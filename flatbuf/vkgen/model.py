@@ -14,6 +14,11 @@ SCALARS = {
 }
 
 
+# The same as C++ names them.
+C_SCALAR = {"uint": "uint32_t", "int": "int32_t", "ulong": "uint64_t", "long": "int64_t", "float": "float", "ubyte": "uint8_t",
+            "ushort": "uint16_t", "double": "double", "byte": "int8_t", "short": "int16_t"}
+
+
 def snake(name):
     """pQueueFamilyIndices -> queue_family_indices, the way FlatBuffers wants its fields."""
     name = re.sub(r"^p{1,2}(?=[A-Z])", "", name)
@@ -57,16 +62,50 @@ class Model:
         self.allow = allow
         self._kind = {}
         self._layout = {}
-        self.pnext_allowed = allow["pnext"]["structs"]
+        self.out_structs = []  # output structures with sType: the first of a chain
+        self._chain_structs(registry, allow)
         self.valid_if = {}
         for key, cond in allow["valid_if"].items():
             self.valid_if[key.rstrip("?")] = (cond, not key.endswith("?"))
         self.tables = []      # structs that travel as tables, dependencies first
         self.plains = []      # structs that travel in place, dependencies first
         self.handles = []     # handle types used
-        for name in self.pnext_allowed:
+
+    def _chain_structs(self, registry, allow):
+        """What extends something, belongs to a feature or extension that crosses, and is not named as an exception."""
+        api = allow["api"]
+        known = set(api["features"]) | set(api["extensions"])
+        self.exceptions = {**allow["guest_structs"], **allow["refused_structs"]}
+        candidates = [n for n, s in registry.structs.items() if s.extends and known & set(registry.providers.get(n, []))]
+        for name in self.exceptions:
             if name not in registry.structs:
-                raise RegistryError(f"pnext: {name}: no such structure in the registry")
+                raise RegistryError(f"{name}: no such structure in the registry")
+            if name not in candidates:
+                raise RegistryError(f"{name}: extends nothing that crosses, so it needs no exception")
+        self.chain_structs = [n for n in candidates if n not in self.exceptions]
+        self.pnext_allowed = [n for n in self.chain_structs if not registry.structs[n].returned]
+
+    def stype(self, name):
+        """The constant of a structure with sType."""
+        return self.r.structs[name].members[0].values
+
+    def use_out_struct(self, name):
+        """An output structure with sType, and what may be chained to it."""
+        if name not in self.out_structs:
+            self.out_structs.append(name)
+
+    def out_chain(self, name):
+        """[name, then all that may follow it]. None of them may hold pointers or handles: their bytes cross."""
+        out = [name] + [e for e in self.chain_structs if name in self.r.structs[e].extends]
+        for e in out:
+            if not self._is_bytes(e):
+                raise RegistryError(f"{e}: output with pointers or handles")
+        return out
+
+    def _is_bytes(self, name):
+        return all(m.name == "pNext" or (not m.pointers and m.type not in self.r.handles and
+                                         (m.type not in self.r.structs or self._is_bytes(m.type)))
+                   for m in self.r.structs[name].members)
 
     # ---- layout (x86-64, the C ABI that FlatBuffers structs share)
     def size_align(self, m):

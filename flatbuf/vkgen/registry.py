@@ -47,6 +47,8 @@ class Handle:
 
 
 class Registry:
+    """`extensions`: those whose values count. Blocks of an extension that depend on another one count if that is named too."""
+
     def __init__(self, path, features, extensions):
         root = ElementTree.parse(path).getroot()
         self.constants = {}
@@ -57,6 +59,16 @@ class Registry:
         self.structs = {}
         self.base = {}        # basetype / funcpointer
         self.commands = {}
+        self.aliases = {}            # type of another name -> type
+        self.command_aliases = {}    # the same for commands
+        self.providers = {}          # type, command or command alias -> features and extensions that provide it, in order
+        self.extension_numbers = {}  # extension -> (revision of this registry, "instance" or "device")
+        for t in root.findall("types/type"):
+            if t.get("alias") is not None:
+                self.aliases[t.get("name")] = t.get("alias")
+        for c in root.findall("commands/command"):
+            if c.get("alias") is not None:
+                self.command_aliases[c.get("name")] = c.get("alias")
         self._enums(root)
         self._extend(root, features, extensions)
         self._types(root)
@@ -100,9 +112,21 @@ class Registry:
         for block in blocks:
             number = int(block.get("number")) if block.tag == "extension" else 0
             for require in block.findall("require"):
+                needs = [x for key in ("extension", "feature") for x in (require.get(key) or "").split(",") if x]
+                if set(needs) - known:
+                    continue
                 for e in require.findall("enum"):
-                    if e.get("extends") and e.get("alias") is None:
-                        self.enums.setdefault(e.get("extends"), {})[e.get("name")] = self._value(e, number)
+                    if e.get("extends") and e.get("alias") is None and e.get("api") in (None, "vulkan"):
+                        self.enums.setdefault(self.resolve(e.get("extends")), {})[e.get("name")] = self._value(e, number)
+                    if block.tag == "extension" and e.get("value") and e.get("name").endswith("_SPEC_VERSION"):
+                        self.extension_numbers[block.get("name")] = (int(e.get("value")), block.get("type"))
+                for x in require.findall("type"):
+                    self.providers.setdefault(self.resolve(x.get("name")), []).append(block.get("name"))
+                for x in require.findall("command"):
+                    self.providers.setdefault(x.get("name"), []).append(block.get("name"))
+
+    def resolve(self, type_name):
+        return self.aliases.get(type_name, type_name)
 
     # ---- types
     def _types(self, root):
@@ -117,15 +141,15 @@ class Registry:
                 self.handles[name] = Handle(name, t.get("parent"), t.find("type").text == "VK_DEFINE_HANDLE")
             elif category in ("struct", "union"):
                 members = [self._member(m) for m in t.findall("member") if m.get("api") in (None, "vulkan")]
-                extends = (t.get("structextends") or "").split(",")
-                self.structs[name] = Struct(name, members, category == "union", [e for e in extends if e],
+                extends = [self.resolve(e) for e in (t.get("structextends") or "").split(",") if e]
+                self.structs[name] = Struct(name, members, category == "union", extends,
                                             t.get("returnedonly") == "true")
             elif category in ("basetype", "funcpointer"):
                 self.base[name] = t
 
     def _member(self, m):
         name = m.find("name").text
-        type_name = m.find("type").text
+        type_name = self.resolve(m.find("type").text)
         before, after = self._split(m)
         dims = []
         for dim in re.findall(r"\[(\w+)\]", after):
@@ -167,6 +191,15 @@ class Registry:
         if name not in self.commands:
             raise RegistryError(f"{name}: no such command in the registry")
         return self.commands[name]
+
+    def zero_is_a_value(self, bits):
+        """Masks of which 0 is a named value, e.g. VK_RESOLVE_MODE_NONE."""
+        return 0 in self.enums.get(bits, {}).values()
+
+    def literal(self, type_name):
+        """The mask as a C literal of the type's width."""
+        wide = self.bit_width.get(self.flags.get(type_name, type_name) or "", 32) == 64
+        return f"0x{self.mask(type_name):x}" + ("ull" if wide else "u")
 
     def is_flags(self, name):
         return name in self.flags

@@ -24,8 +24,44 @@ constexpr bool UsesTexelBuffer(VkDescriptorType type) {
   return type == VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER || type == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
 }
 
-// VkGraphicsPipelineCreateInfo: state that counts only with tessellation stages, or only when primitives are
-// rasterized.
+// The structure of type `type` in a chain, or null.
+template <typename T>
+const T* FindInChain(const void* next, VkStructureType type) {
+  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {
+    if (s->sType != type) continue;
+    const void* any = s;
+    return static_cast<const T*>(any);
+  }
+  return nullptr;
+}
+
+inline bool IsDynamic(const VkGraphicsPipelineCreateInfo& v, VkDynamicState state) {
+  for (uint32_t i = 0; v.pDynamicState != nullptr && i < v.pDynamicState->dynamicStateCount; i++) {
+    if (v.pDynamicState->pDynamicStates[i] == state) return true;
+  }
+  return false;
+}
+
+// VkGraphicsPipelineCreateInfo: the parts of the state that the structure itself describes; the others come from
+// libraries or not at all.
+inline bool HasLibraries(const VkGraphicsPipelineCreateInfo& v) {
+  const auto* libraries =
+      FindInChain<VkPipelineLibraryCreateInfoKHR>(v.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+  return libraries != nullptr && libraries->libraryCount != 0;
+}
+inline VkGraphicsPipelineLibraryFlagsEXT OwnState(const VkGraphicsPipelineCreateInfo& v) {
+  const auto* own = FindInChain<VkGraphicsPipelineLibraryCreateInfoEXT>(
+      v.pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
+  if (own != nullptr) return own->flags;
+  if (HasLibraries(v)) return 0;
+  return VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |
+         VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |
+         VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |
+         VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT;
+}
+inline bool HasVertexInput(const VkGraphicsPipelineCreateInfo& v) {
+  return (OwnState(v) & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT) != 0;
+}
 inline bool HasTessellation(const VkGraphicsPipelineCreateInfo& v) {
   for (uint32_t i = 0; v.pStages != nullptr && i < v.stageCount; i++) {
     if (v.pStages[i].stage == VK_SHADER_STAGE_TESSELLATION_CONTROL_BIT ||
@@ -35,14 +71,12 @@ inline bool HasTessellation(const VkGraphicsPipelineCreateInfo& v) {
   }
   return false;
 }
+// Whether primitives may be rasterized: then viewports, samples, depth and blending count. A structure without
+// pre-rasterization state cannot tell, so they may.
 inline bool Rasterizes(const VkGraphicsPipelineCreateInfo& v) {
-  return v.pRasterizationState != nullptr && v.pRasterizationState->rasterizerDiscardEnable == VK_FALSE;
-}
-inline bool IsDynamic(const VkGraphicsPipelineCreateInfo& v, VkDynamicState state) {
-  for (uint32_t i = 0; v.pDynamicState != nullptr && i < v.pDynamicState->dynamicStateCount; i++) {
-    if (v.pDynamicState->pDynamicStates[i] == state) return true;
-  }
-  return false;
+  if ((OwnState(v) & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT) == 0) return true;
+  return v.pRasterizationState != nullptr && (v.pRasterizationState->rasterizerDiscardEnable == VK_FALSE ||
+                                              IsDynamic(v, VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE));
 }
 
 }  // namespace sluice::vk

@@ -45,7 +45,7 @@ class Generated(unittest.TestCase):
 
     def test_structures_with_pointers_are_tables(self):
         self.assertEqual(self.table("BufferCreateInfo"),
-                         "flags:uint; size:ulong; usage:uint; sharing_mode:int; queue_family_index_count:uint; queue_family_indices:[uint];")
+                         "next:[Chain_BufferCreateInfo]; flags:uint; size:ulong; usage:uint; sharing_mode:int; queue_family_index_count:uint; queue_family_indices:[uint];")
 
     def test_handles_are_ids_and_made_objects_are_named_by_the_guest(self):
         self.assertEqual(self.table("Cmd_vkCreateBuffer"), "device:ulong; create_info:BufferCreateInfo; id:ulong;")
@@ -59,7 +59,11 @@ class Generated(unittest.TestCase):
 
     def test_chains_are_vectors_of_a_union(self):
         self.assertIn("next:[Chain_MemoryAllocateInfo];", self.table("MemoryAllocateInfo"))
-        self.assertIn("union Ext_MemoryAllocateInfo { MemoryDedicatedAllocateInfo }", self.schema)
+        union = re.search(r"union Ext_MemoryAllocateInfo \{ (.*) \}", self.schema).group(1).split(", ")
+        self.assertIn("MemoryDedicatedAllocateInfo", union)
+        self.assertIn("MemoryAllocateFlagsInfo", union)
+        self.assertNotIn("ImportMemoryFdInfoKHR", union, "an extension that does not cross")
+        self.assertNotIn("ExportMemoryAllocateInfo", union, "refused")
         self.assertNotIn("next:", self.table("PhysicalDeviceFeatures2"), "a link has no chain of its own")
 
     def test_stream_rows_hold_plain_arguments_and_pool_positions(self):
@@ -75,8 +79,10 @@ class Generated(unittest.TestCase):
 
     def test_masks_and_ranges_come_from_the_features_named(self):
         decode = self.files["exec_decode.cc"]
-        self.assertIn('(in.usage()) & ~0x1ffu', decode)  # VkBufferUsageFlags of 1.0 and 1.1
-        self.assertIn("bool ValidEnum<VkIndexType>(int32_t v) { return (((v) >= 0 && (v) <= 1)); }", decode)
+        # VkBufferUsageFlags: 1.0, device addresses, transform feedback, conditional rendering; no ray tracing, no video
+        self.assertTrue('(in.usage()) & ~0x21bffu' in decode)
+        self.assertTrue("ValidEnum<VkIndexType>(int32_t v) { return (((v) >= 0 && (v) <= 1) || (v) == 1000265000); }" in decode)
+        self.assertTrue(self.model.r.literal("VkPipelineStageFlags2").endswith("ull"), "64-bit flags")
 
     def test_every_command_is_handled_on_both_sides(self):
         for c in self.cmds:
@@ -105,8 +111,11 @@ class Refused(unittest.TestCase):
     def test_unknown_section(self):
         self.refuses("[stream]", "[streams]", "sections must be")
 
-    def test_unknown_extension_structure(self):
-        self.refuses('"VkRenderPassMultiviewCreateInfo"', '"VkRenderPassMultivueCreateInfo"', "no such structure")
+    def test_unknown_exception(self):
+        self.refuses("VkExportMemoryAllocateInfo =", "VkExportMemoryAllocateInf =", "no such structure")
+
+    def test_exception_that_excepts_nothing(self):
+        self.refuses("VkExportMemoryAllocateInfo =", "VkBufferCreateInfo =", "needs no exception")
 
     def test_unknown_feature(self):
         self.refuses('"VK_VERSION_1_1"', '"VK_VERSION_9_9"', "not in the registry")

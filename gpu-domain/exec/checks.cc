@@ -1,15 +1,42 @@
 #include "gpu-domain/exec/checks.h"
 
+#include "flatbuf/vk/extensions.h"
+
 namespace sluice::exec {
 namespace {
 
-bool ReferenceFits(const VkAttachmentReference& reference, uint32_t attachments) {
-  return reference.attachment == VK_ATTACHMENT_UNUSED || reference.attachment < attachments;
+template <typename Reference>
+bool ReferencesFit(const Reference* references, uint32_t count, uint32_t attachments) {
+  for (uint32_t i = 0; references != nullptr && i < count; i++) {
+    const uint32_t attachment = references[i].attachment;
+    if (attachment != VK_ATTACHMENT_UNUSED && attachment >= attachments) return false;
+  }
+  return true;
 }
 
-bool ReferencesFit(const VkAttachmentReference* references, uint32_t count, uint32_t attachments) {
-  for (uint32_t i = 0; references != nullptr && i < count; i++) {
-    if (!ReferenceFits(references[i], attachments)) return false;
+// Either version of the structure.
+template <typename Info>
+bool IndicesFit(const Info& v) {
+  if (v.attachmentCount > 64 || v.subpassCount > 256 || v.dependencyCount > 4096) return false;
+  for (uint32_t i = 0; i < v.subpassCount; i++) {
+    const auto& s = v.pSubpasses[i];
+    if (s.colorAttachmentCount > 32 || s.inputAttachmentCount > 64) return false;
+    if (!ReferencesFit(s.pInputAttachments, s.inputAttachmentCount, v.attachmentCount) ||
+        !ReferencesFit(s.pColorAttachments, s.colorAttachmentCount, v.attachmentCount) ||
+        !ReferencesFit(s.pResolveAttachments, s.colorAttachmentCount, v.attachmentCount) ||
+        !ReferencesFit(s.pDepthStencilAttachment, 1, v.attachmentCount)) {
+      return false;
+    }
+    for (uint32_t j = 0; j < s.preserveAttachmentCount; j++) {
+      if (s.pPreserveAttachments[j] >= v.attachmentCount) return false;
+    }
+  }
+  for (uint32_t i = 0; i < v.dependencyCount; i++) {
+    const auto& d = v.pDependencies[i];
+    if ((d.srcSubpass != VK_SUBPASS_EXTERNAL && d.srcSubpass >= v.subpassCount) ||
+        (d.dstSubpass != VK_SUBPASS_EXTERNAL && d.dstSubpass >= v.subpassCount)) {
+      return false;
+    }
   }
   return true;
 }
@@ -32,28 +59,18 @@ bool SpecializationFits(const VkSpecializationInfo& v) {
 }
 
 bool RenderPassIndicesFit(const VkRenderPassCreateInfo& v) {
-  if (v.attachmentCount > 64 || v.subpassCount > 256 || v.dependencyCount > 4096) return false;
+  return IndicesFit(v);
+}
+
+bool RenderPassIndicesFit(const VkRenderPassCreateInfo2& v) {
   for (uint32_t i = 0; i < v.subpassCount; i++) {
-    const VkSubpassDescription& s = v.pSubpasses[i];
-    if (s.colorAttachmentCount > 32 || s.inputAttachmentCount > 64) return false;
-    if (!ReferencesFit(s.pInputAttachments, s.inputAttachmentCount, v.attachmentCount) ||
-        !ReferencesFit(s.pColorAttachments, s.colorAttachmentCount, v.attachmentCount) ||
-        !ReferencesFit(s.pResolveAttachments, s.colorAttachmentCount, v.attachmentCount) ||
-        !ReferencesFit(s.pDepthStencilAttachment, 1, v.attachmentCount)) {
-      return false;
-    }
-    for (uint32_t j = 0; j < s.preserveAttachmentCount; j++) {
-      if (s.pPreserveAttachments[j] >= v.attachmentCount) return false;
-    }
-  }
-  for (uint32_t i = 0; i < v.dependencyCount; i++) {
-    const VkSubpassDependency& d = v.pDependencies[i];
-    if ((d.srcSubpass != VK_SUBPASS_EXTERNAL && d.srcSubpass >= v.subpassCount) ||
-        (d.dstSubpass != VK_SUBPASS_EXTERNAL && d.dstSubpass >= v.subpassCount)) {
+    const auto* resolve = vk::FindInChain<VkSubpassDescriptionDepthStencilResolve>(
+        v.pSubpasses[i].pNext, VK_STRUCTURE_TYPE_SUBPASS_DESCRIPTION_DEPTH_STENCIL_RESOLVE);
+    if (resolve != nullptr && !ReferencesFit(resolve->pDepthStencilResolveAttachment, 1, v.attachmentCount)) {
       return false;
     }
   }
-  return true;
+  return IndicesFit(v);
 }
 
 bool VertexInputFits(const VkPipelineVertexInputStateCreateInfo& v) {
@@ -79,14 +96,53 @@ bool LayoutBindingsFit(const VkDescriptorSetLayoutCreateInfo& v) {
     if (v.pBindings[i].binding >= 4096) return false;
     descriptors += v.pBindings[i].descriptorCount;
   }
-  return descriptors <= 1'000'000;
+  return descriptors <= 4'000'000;
 }
 
-bool ViewportsPresent(const VkGraphicsPipelineCreateInfo& v) {
-  if (!Rasterizes(v)) return true;
+bool GraphicsStatePresent(const VkGraphicsPipelineCreateInfo& v) {
+  using vk::IsDynamic;
+  const VkGraphicsPipelineLibraryFlagsEXT own = vk::OwnState(v);
+  const bool before = (own & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT) != 0;
+  const bool fragment = (own & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT) != 0;
+  const bool output = (own & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT) != 0;
+  if (own == 0 && !vk::HasLibraries(v)) return false;
+  if (vk::HasVertexInput(v)) {
+    if (v.pInputAssemblyState == nullptr) return false;
+    if (v.pVertexInputState == nullptr && !IsDynamic(v, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT)) return false;
+  }
+  if ((before || fragment) && v.layout == VK_NULL_HANDLE) return false;
+  if (!before) return true;
+  if (v.stageCount == 0 || v.pRasterizationState == nullptr) return false;
+  if (vk::HasTessellation(v) && v.pTessellationState == nullptr) return false;
+  if (!vk::Rasterizes(v)) return true;
+  if (output && v.pMultisampleState == nullptr) return false;
   const VkPipelineViewportStateCreateInfo* state = v.pViewportState;
-  return state != nullptr && (state->pViewports != nullptr || IsDynamic(v, VK_DYNAMIC_STATE_VIEWPORT)) &&
-         (state->pScissors != nullptr || IsDynamic(v, VK_DYNAMIC_STATE_SCISSOR));
+  if (state == nullptr) return false;
+  return (state->pViewports != nullptr || IsDynamic(v, VK_DYNAMIC_STATE_VIEWPORT) ||
+          IsDynamic(v, VK_DYNAMIC_STATE_VIEWPORT_WITH_COUNT)) &&
+         (state->pScissors != nullptr || IsDynamic(v, VK_DYNAMIC_STATE_SCISSOR) ||
+          IsDynamic(v, VK_DYNAMIC_STATE_SCISSOR_WITH_COUNT));
+}
+
+bool ModulePresent(const VkPipelineShaderStageCreateInfo& v) {
+  return v.module != VK_NULL_HANDLE ||
+         vk::FindInChain<VkShaderModuleCreateInfo>(v.pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO) != nullptr;
+}
+
+bool InlineDataFits(const VkWriteDescriptorSet& v) {
+  if (v.descriptorType != VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK) return true;
+  const auto* data = vk::FindInChain<VkWriteDescriptorSetInlineUniformBlock>(
+      v.pNext, VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET_INLINE_UNIFORM_BLOCK);
+  return data != nullptr && data->dataSize == v.descriptorCount && data->dataSize % 4 == 0 &&
+         v.dstArrayElement % 4 == 0;
+}
+
+bool ExtensionsCross(const char* const* names, uint32_t count, bool instance) {
+  for (uint32_t i = 0; i < count; i++) {
+    const vk::Extension* extension = vk::FindExtension(names[i]);
+    if (extension == nullptr || extension->guest || extension->instance != instance) return false;
+  }
+  return true;
 }
 
 }  // namespace sluice::exec

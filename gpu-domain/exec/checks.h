@@ -14,9 +14,6 @@
 
 namespace sluice::exec {
 
-using vk::HasTessellation;
-using vk::IsDynamic;
-using vk::Rasterizes;
 using vk::UsesBufferInfo;
 using vk::UsesImageInfo;
 using vk::UsesTexelBuffer;
@@ -45,12 +42,20 @@ bool QueryResultsFit(uint32_t aux, uint32_t count, uint64_t data_size, uint64_t 
 bool SpecializationFits(const VkSpecializationInfo& v);
 // Attachment and subpass numbers name what is there.
 bool RenderPassIndicesFit(const VkRenderPassCreateInfo& v);
+bool RenderPassIndicesFit(const VkRenderPassCreateInfo2& v);
 // At most 32 bindings and attributes with numbers below 32, strides and offsets below 64 KiB.
 bool VertexInputFits(const VkPipelineVertexInputStateCreateInfo& v);
-// Binding numbers below 4096 and at most 1 M descriptors in all.
+// Binding numbers below 4096 and at most 4 M descriptors in all.
 bool LayoutBindingsFit(const VkDescriptorSetLayoutCreateInfo& v);
-// Viewports and scissors are given unless they are dynamic.
-bool ViewportsPresent(const VkGraphicsPipelineCreateInfo& v);
+// What the structure's own state needs is there: state structures, viewports and scissors that are not dynamic, a
+// layout for shaders.
+bool GraphicsStatePresent(const VkGraphicsPipelineCreateInfo& v);
+// A shader module, by handle or chained.
+bool ModulePresent(const VkPipelineShaderStageCreateInfo& v);
+// Inline uniform data: chained, as many bytes as descriptors.
+bool InlineDataFits(const VkWriteDescriptorSet& v);
+// Every name is an extension that crosses (flatbuf/vk/extensions.h), of an instance or of a device.
+bool ExtensionsCross(const char* const* names, uint32_t count, bool instance);
 // A derivative names its base by handle, or not at all: basePipelineIndex would refer to other elements of the same
 // call.
 template <typename Info>

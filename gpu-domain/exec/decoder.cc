@@ -65,6 +65,69 @@ void Decoder::ResetState(uint64_t id) {
   c_.objects[ObjectTable::Index(id)].aux &= ~kStateMask;
 }
 
+namespace {
+
+uint32_t OutSize(absl::Span<const vk::OutStruct> allowed, int32_t type) {
+  for (const vk::OutStruct& s : allowed) {
+    if (s.type == type) return s.size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void* Decoder::OutBytes(absl::Span<const vk::OutStruct> allowed, const flatbuffers::Vector<int32_t>* types,
+                        uint64_t count) {
+  const uint32_t links = types == nullptr ? 0 : types->size();
+  if (types != nullptr && !ElementsAligned(types)) {
+    Bad("types to fill in: alignment");
+    return nullptr;
+  }
+  for (uint32_t i = 0; i < links; i++) {
+    const int32_t type = types->Get(i);
+    if (type == allowed[0].type || OutSize(allowed, type) == 0) {
+      Bad("unknown structure to fill in");
+      return nullptr;
+    }
+    for (uint32_t j = 0; j < i; j++) {
+      if (types->Get(j) == type) {
+        Bad("structure to fill in named twice");
+        return nullptr;
+      }
+    }
+  }
+  uint8_t* first = NewBytes(count * allowed[0].size);
+  for (uint64_t i = 0; first != nullptr && i < count; i++) {
+    void* at = first + i * allowed[0].size;
+    auto* last = static_cast<VkBaseOutStructure*>(at);
+    last->sType = static_cast<VkStructureType>(allowed[0].type);
+    for (uint32_t j = 0; j < links; j++) {
+      void* link = NewBytes(OutSize(allowed, types->Get(j)));
+      if (link == nullptr) return nullptr;
+      last->pNext = static_cast<VkBaseOutStructure*>(link);
+      last = last->pNext;
+      last->sType = static_cast<VkStructureType>(types->Get(j));
+    }
+  }
+  return first;
+}
+
+flatbuffers::Offset<flatbuffers::Vector<uint64_t>> Decoder::PackOut(flatbuffers::FlatBufferBuilder& fbb,
+                                                                    absl::Span<const vk::OutStruct> allowed,
+                                                                    const void* first, uint64_t count) const {
+  std::vector<uint64_t> words;
+  for (uint64_t i = 0; i < count; i++) {
+    const void* at = static_cast<const uint8_t*>(first) + i * allowed[0].size;
+    for (auto* s = static_cast<const VkBaseInStructure*>(at); s != nullptr; s = s->pNext) {
+      const size_t place = words.size();
+      words.resize(place + OutSize(allowed, static_cast<int32_t>(s->sType)) / 8);
+      memcpy(words.data() + place, s, (words.size() - place) * 8);
+      words[place + 1] = 0;  // pNext
+    }
+  }
+  return fbb.CreateVector(words);
+}
+
 bool OnMade(Decoder& d, uint32_t index, VkInstance instance) {
   Context::Impl& c = d.context();
   c.instance = index;

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "flatbuf/vk/exec_types.h"
+#include "flatbuf/vk/out_structs.h"
 #include "flatbuf/vkgen/cast_raw.h"
 #include "gpu-domain/exec/impl.h"
 
@@ -54,6 +55,9 @@ uint32_t RawBits(const T& e) {
 // Specialised by the generated decoders: whether the number is one of T's values in the allowed features.
 template <typename T>
 bool ValidEnum(int32_t value);
+
+// The most elements of a list that a reply carries.
+inline constexpr uint32_t kMaxListed = 1024;
 
 class Decoder {
  public:
@@ -114,6 +118,13 @@ class Decoder {
     const uint64_t id = HandleValue(*handle);
     *handle = VK_NULL_HANDLE;
     return Handle(id, optional, handle, what);
+  }
+
+  // The same for handles that may be undefined ([lenient]): what is not alive becomes null.
+  template <typename T>
+  void FixOrForget(T* handle) {
+    const Object* o = c_.objects.Find(HandleValue(*handle), TypeOf<T>::value);
+    *handle = o == nullptr || o->device != device_ ? VK_NULL_HANDLE : HandleCast<T>(o->handle);
   }
 
   // ---- memory
@@ -282,6 +293,18 @@ class Decoder {
     return true;
   }
 
+  // ---- output structures with sType (flatbuf/vk/out_structs.h)
+  // `count` zeroed structures of allowed[0], each with a chain of the types that the guest named. Null after Bad.
+  template <typename T>
+  T* OutChain(absl::Span<const vk::OutStruct> allowed, const flatbuffers::Vector<int32_t>* types, uint64_t count) {
+    return static_cast<T*>(OutBytes(allowed, types, count));
+  }
+  void* OutBytes(absl::Span<const vk::OutStruct> allowed, const flatbuffers::Vector<int32_t>* types, uint64_t count);
+  // The same, filled in by the driver, as words of a reply; at most kMaxListed.
+  flatbuffers::Offset<flatbuffers::Vector<uint64_t>> PackOut(flatbuffers::FlatBufferBuilder& fbb,
+                                                             absl::Span<const vk::OutStruct> allowed, const void* first,
+                                                             uint64_t count) const;
+
   // ---- ends of objects
   template <typename T>
   absl::Status Destroy(uint64_t id) {
@@ -341,13 +364,13 @@ class Decoder {
   bool exhausted_ = false;
 };
 
-// Links extension structures in wire order; each type at most once, at most 16.
+// Links extension structures in wire order; each type at most once, at most 128.
 class ChainBuilder {
  public:
   ChainBuilder(Decoder& d, const void** first) : d_(d), first_(first) {}
   template <typename T>
   bool Add(T* link) {
-    if (count_ == 16) return d_.Bad("pNext: too long");
+    if (count_ == kMost) return d_.Bad("pNext: too long");
     for (uint32_t i = 0; i < count_; i++) {
       if (seen_[i] == link->sType) return d_.Bad("pNext: structure given twice");
     }
@@ -365,9 +388,10 @@ class ChainBuilder {
  private:
   Decoder& d_;
   const void** const first_;
+  static constexpr uint32_t kMost = 128;
   VkBaseOutStructure* last_ = nullptr;
   uint32_t count_ = 0;
-  VkStructureType seen_[16] = {};
+  VkStructureType seen_[kMost] = {};
 };
 
 // Ids taken before the driver is asked for objects, so that nothing is made that cannot be named. Gives them back

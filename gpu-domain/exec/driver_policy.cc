@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <vector>
+
 #include "flatbuf/vk/exec_dispatch.h"
+#include "flatbuf/vk/extensions.h"
 #include "flatbuf/vkgen/cast_raw.h"
 #include "gpu-domain/exec/policy.h"
 
@@ -19,7 +23,15 @@ PFN_vkGetInstanceProcAddr DriverPolicy::GetInstanceProcAddr() {
 VkResult DriverPolicy::vkCreateInstance(Call&, const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
                                         VkInstance* instance) {
   const auto create = vk::FunctionCast<PFN_vkCreateInstance>(GetInstanceProcAddr()(VK_NULL_HANDLE, "vkCreateInstance"));
-  return create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(info, allocator, instance);
+  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  // Drivers offer no command beyond the version that the application names; the executor uses them all the same.
+  VkApplicationInfo application{};
+  if (info->pApplicationInfo != nullptr) application = *info->pApplicationInfo;
+  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  application.apiVersion = VK_API_VERSION_1_3;
+  VkInstanceCreateInfo copy = *info;
+  copy.pApplicationInfo = &application;
+  return create(&copy, allocator, instance);
 }
 void DriverPolicy::vkDestroyInstance(Call& call, VkInstance instance, const VkAllocationCallbacks* allocator) {
   call.instance_vk->DestroyInstance(instance, allocator);
@@ -42,6 +54,48 @@ void DriverPolicy::vkGetPhysicalDeviceMemoryProperties(Call& call, VkPhysicalDev
     }
   }
 }
+void DriverPolicy::vkGetPhysicalDeviceProperties2(Call& call, VkPhysicalDevice device,
+                                                  VkPhysicalDeviceProperties2* out) {
+  call.instance_vk->GetPhysicalDeviceProperties2(device, out);
+  vkGetPhysicalDeviceProperties(call, device, &out->properties);
+}
+void DriverPolicy::vkGetPhysicalDeviceFeatures2(Call& call, VkPhysicalDevice device, VkPhysicalDeviceFeatures2* out) {
+  call.instance_vk->GetPhysicalDeviceFeatures2(device, out);
+  VkPhysicalDeviceFeatures& f = out->features;
+  f.sparseBinding = f.sparseResidencyBuffer = f.sparseResidencyImage2D = f.sparseResidencyImage3D = VK_FALSE;
+  f.sparseResidency2Samples = f.sparseResidency4Samples = f.sparseResidency8Samples = VK_FALSE;
+  f.sparseResidency16Samples = f.sparseResidencyAliased = VK_FALSE;
+}
+void DriverPolicy::vkGetPhysicalDeviceMemoryProperties2(Call& call, VkPhysicalDevice device,
+                                                        VkPhysicalDeviceMemoryProperties2* out) {
+  call.instance_vk->GetPhysicalDeviceMemoryProperties2(device, out);
+  vkGetPhysicalDeviceMemoryProperties(call, device, &out->memoryProperties);
+}
+void DriverPolicy::vkGetPhysicalDeviceQueueFamilyProperties2(Call& call, VkPhysicalDevice device, uint32_t* count,
+                                                             VkQueueFamilyProperties2* out) {
+  call.instance_vk->GetPhysicalDeviceQueueFamilyProperties2(device, count, out);
+  for (uint32_t i = 0; out != nullptr && i < *count; i++) {
+    out[i].queueFamilyProperties.queueFlags &= ~static_cast<VkQueueFlags>(VK_QUEUE_SPARSE_BINDING_BIT);
+  }
+}
+VkResult DriverPolicy::vkEnumerateDeviceExtensionProperties(Call& call, VkPhysicalDevice device, uint32_t* count,
+                                                            VkExtensionProperties* out) {
+  uint32_t all = 0;
+  const auto enumerate = call.instance_vk->EnumerateDeviceExtensionProperties;
+  if (const VkResult result = enumerate(device, nullptr, &all, nullptr); result < 0) return result;
+  std::vector<VkExtensionProperties> have(all);
+  if (const VkResult result = enumerate(device, nullptr, &all, have.data()); result < 0) return result;
+  have.resize(std::min<size_t>(all, have.size()));
+  std::erase_if(have, [](const VkExtensionProperties& e) {
+    const vk::Extension* known = vk::FindExtension(e.extensionName);
+    return known == nullptr || known->guest;
+  });
+  const auto crossing = static_cast<uint32_t>(have.size());
+  const uint32_t given = out == nullptr ? crossing : std::min(*count, crossing);
+  *count = given;
+  if (out != nullptr) std::copy_n(have.begin(), given, out);
+  return given < crossing ? VK_INCOMPLETE : VK_SUCCESS;
+}
 VkResult DriverPolicy::vkCreateDevice(Call& call, VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                       const VkAllocationCallbacks* allocator, VkDevice* device) {
   return call.instance_vk->CreateDevice(physical, info, allocator, device);
@@ -57,6 +111,18 @@ VkResult DriverPolicy::vkQueueSubmit(Call& call, VkQueue queue, uint32_t count, 
                                      uint32_t fence_slot, uint64_t) {
   if (fence_slot != kNoFenceSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
   return call.device_vk->QueueSubmit(queue, count, submits, VK_NULL_HANDLE);
+}
+VkResult DriverPolicy::vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
+                                      uint32_t fence_slot, uint64_t) {
+  if (fence_slot != kNoFenceSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
+  return call.device_vk->QueueSubmit2(queue, count, submits, VK_NULL_HANDLE);
+}
+VkResult DriverPolicy::vkWaitSemaphores(Call& call, VkDevice device, const VkSemaphoreWaitInfo* info,
+                                        uint64_t timeout) {
+  return call.device_vk->WaitSemaphores(device, info, timeout);
+}
+VkResult DriverPolicy::vkSignalSemaphore(Call& call, VkDevice device, const VkSemaphoreSignalInfo* info) {
+  return call.device_vk->SignalSemaphore(device, info);
 }
 VkResult DriverPolicy::vkQueueWaitIdle(Call& call, VkQueue queue) {
   return call.device_vk->QueueWaitIdle(queue);

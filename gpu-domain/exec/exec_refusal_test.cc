@@ -188,12 +188,12 @@ TEST_F(RefusalTest, ZeroSize) {
 }
 TEST_F(RefusalTest, UnknownEnumValue) {
   auto& b = scene->b;
-  const auto info = vk::CreateBufferCreateInfo(b, 0, 256, 1, 77);
+  const auto info = vk::CreateBufferCreateInfo(b, 0, 0, 256, 1, 77);
   Refused(scene->Run(Opcode::kCreateBuffer, vk::CreateCmd_vkCreateBuffer(b, Scene::kDevice, info, 50)), "sharingMode");
 }
 TEST_F(RefusalTest, CountWithoutArray) {
   auto& b = scene->b;
-  const auto info = vk::CreateBufferCreateInfo(b, 0, 256, 1, VK_SHARING_MODE_CONCURRENT, 2);
+  const auto info = vk::CreateBufferCreateInfo(b, 0, 0, 256, 1, VK_SHARING_MODE_CONCURRENT, 2);
   Refused(scene->Run(Opcode::kCreateBuffer, vk::CreateCmd_vkCreateBuffer(b, Scene::kDevice, info, 50)),
           "pQueueFamilyIndices");
 }
@@ -201,7 +201,7 @@ TEST_F(RefusalTest, CountUnlikeTheArray) {
   auto& b = scene->b;
   const uint32_t families[] = {0, 0, 0};
   const auto info =
-      vk::CreateBufferCreateInfo(b, 0, 256, 1, VK_SHARING_MODE_CONCURRENT, 2, b.CreateVector(families, 3));
+      vk::CreateBufferCreateInfo(b, 0, 0, 256, 1, VK_SHARING_MODE_CONCURRENT, 2, b.CreateVector(families, 3));
   Refused(scene->Run(Opcode::kCreateBuffer, vk::CreateCmd_vkCreateBuffer(b, Scene::kDevice, info, 50)),
           "pQueueFamilyIndices");
 }

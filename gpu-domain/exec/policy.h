@@ -65,6 +65,14 @@ class Policy {
   virtual void vkGetPhysicalDeviceProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceProperties*) = 0;
   // What guests see. Host-visible types that are not host-coherent must lose HOST_VISIBLE: guests never send flushes.
   virtual void vkGetPhysicalDeviceMemoryProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*) = 0;
+  // The same with chains, and without what does not cross (sparse resources).
+  virtual void vkGetPhysicalDeviceProperties2(Call&, VkPhysicalDevice, VkPhysicalDeviceProperties2*) = 0;
+  virtual void vkGetPhysicalDeviceFeatures2(Call&, VkPhysicalDevice, VkPhysicalDeviceFeatures2*) = 0;
+  virtual void vkGetPhysicalDeviceMemoryProperties2(Call&, VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2*) = 0;
+  virtual void vkGetPhysicalDeviceQueueFamilyProperties2(Call&, VkPhysicalDevice, uint32_t*,
+                                                         VkQueueFamilyProperties2*) = 0;
+  // Those that the driver has and that cross (flatbuf/vk/extensions.h). Two-call idiom.
+  virtual VkResult vkEnumerateDeviceExtensionProperties(Call&, VkPhysicalDevice, uint32_t*, VkExtensionProperties*) = 0;
   virtual VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*,
                                   VkDevice*) = 0;
   // All children are destroyed already. Must wait until the device is idle first.
@@ -75,6 +83,10 @@ class Policy {
   // kNoFenceSlot: none. The slot is checked by the policy against its ring's RingLayout::feedback_slots().
   virtual VkResult vkQueueSubmit(Call&, VkQueue, uint32_t count, const VkSubmitInfo*, uint32_t fence_slot,
                                  uint64_t fence_value) = 0;
+  virtual VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t count, const VkSubmitInfo2*, uint32_t fence_slot,
+                                  uint64_t fence_value) = 0;
+  virtual VkResult vkWaitSemaphores(Call&, VkDevice, const VkSemaphoreWaitInfo*, uint64_t timeout) = 0;
+  virtual VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) = 0;
   virtual VkResult vkQueueWaitIdle(Call&, VkQueue) = 0;
   virtual VkResult vkDeviceWaitIdle(Call&, VkDevice) = 0;
   // `resource_id`: the kMemory blob that backs a host-visible allocation; 0: device memory.
@@ -97,11 +109,21 @@ class DriverPolicy : public Policy {
   VkResult vkEnumeratePhysicalDevices(Call&, VkInstance, uint32_t*, VkPhysicalDevice*) override;
   void vkGetPhysicalDeviceProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceProperties*) override;
   void vkGetPhysicalDeviceMemoryProperties(Call&, VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*) override;
+  void vkGetPhysicalDeviceProperties2(Call&, VkPhysicalDevice, VkPhysicalDeviceProperties2*) override;
+  void vkGetPhysicalDeviceFeatures2(Call&, VkPhysicalDevice, VkPhysicalDeviceFeatures2*) override;
+  // Asks vkGetPhysicalDeviceMemoryProperties for the structure itself.
+  void vkGetPhysicalDeviceMemoryProperties2(Call&, VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2*) override;
+  void vkGetPhysicalDeviceQueueFamilyProperties2(Call&, VkPhysicalDevice, uint32_t*,
+                                                 VkQueueFamilyProperties2*) override;
+  VkResult vkEnumerateDeviceExtensionProperties(Call&, VkPhysicalDevice, uint32_t*, VkExtensionProperties*) override;
   VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*,
                           VkDevice*) override;
   void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) override;
   void vkGetDeviceQueue(Call&, VkDevice, uint32_t, uint32_t, VkQueue*, uint8_t) override;
   VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t, uint64_t) override;
+  VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t, const VkSubmitInfo2*, uint32_t, uint64_t) override;
+  VkResult vkWaitSemaphores(Call&, VkDevice, const VkSemaphoreWaitInfo*, uint64_t) override;
+  VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) override;
   VkResult vkQueueWaitIdle(Call&, VkQueue) override;
   VkResult vkDeviceWaitIdle(Call&, VkDevice) override;
   VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,

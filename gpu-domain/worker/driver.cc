@@ -27,6 +27,11 @@ bool Selected(const std::string& name, const std::vector<std::string>& gpus) {
          });
 }
 
+bool Has(const std::vector<VkExtensionProperties>& extensions, const char* name) {
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](const VkExtensionProperties& e) { return std::strcmp(e.extensionName, name) == 0; });
+}
+
 absl::Status VulkanError(absl::string_view what, VkResult result) {
   return absl::NotFoundError(absl::StrCat(what, " failed: VkResult ", static_cast<int>(result)));
 }
@@ -51,6 +56,22 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
+  // Guests present by themselves, but name VK_IMAGE_LAYOUT_PRESENT_SRC_KHR: where there is VK_KHR_swapchain, it is
+  // enabled so that the layout means something to the driver.
+  const char* surface = VK_KHR_SURFACE_EXTENSION_NAME;
+  PFN_vkEnumerateInstanceExtensionProperties enumerate_instance = nullptr;
+  if (LoadFunction(driver->get_, VkInstance{VK_NULL_HANDLE}, "vkEnumerateInstanceExtensionProperties",
+                   &enumerate_instance)) {
+    uint32_t count = 0;
+    enumerate_instance(nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> have(count);
+    enumerate_instance(nullptr, &count, have.data());
+    driver->has_surface_ = Has(have, surface);
+  }
+  if (driver->has_surface_) {
+    info.enabledExtensionCount = 1;
+    info.ppEnabledExtensionNames = &surface;
+  }
   VkResult result = create_instance(&info, nullptr, &driver->instance_);
   if (result != VK_SUCCESS) {
     return absl::NotFoundError(absl::StrCat("no Vulkan driver: vkCreateInstance says ", static_cast<int>(result),
@@ -81,7 +102,7 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
     device.name = properties.deviceName;
     device.api_version = properties.apiVersion;
     seen.push_back(device.name);
-    if (!Selected(device.name, gpus) || device.api_version < kApiVersion) continue;
+    if (!Selected(device.name, gpus) || device.api_version < kLeastDeviceVersion) continue;
     if (require_hardware && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
     get_features(handle, &device.features);
     if (const absl::Status status = driver->Probe(device); !status.ok()) return Annotate(status, device.name);
@@ -123,9 +144,10 @@ absl::Status VulkanDriver::Probe(DriverDevice& device) {
   std::vector<VkExtensionProperties> extensions(count);
   enumerate_extensions(device.handle, nullptr, &count, extensions.data());
   extensions.resize(std::min<size_t>(count, extensions.size()));
-  const bool can_import = std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& e) {
-    return std::strcmp(e.extensionName, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME) == 0;
-  });
+  if (has_surface_ && Has(extensions, VK_KHR_SWAPCHAIN_EXTENSION_NAME)) {
+    device.extra_extensions.push_back(VK_KHR_SWAPCHAIN_EXTENSION_NAME);
+  }
+  const bool can_import = Has(extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (can_import) device.extra_extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{};

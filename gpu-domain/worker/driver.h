@@ -35,7 +35,9 @@ struct DriverDevice {
 class VulkanDriver {
  public:
   // The version that the wire speaks, and the most that guests are told.
-  static constexpr uint32_t kApiVersion = VK_API_VERSION_1_1;
+  static constexpr uint32_t kApiVersion = VK_API_VERSION_1_3;
+  // Devices of older versions are not opened.
+  static constexpr uint32_t kLeastDeviceVersion = VK_API_VERSION_1_1;
 
   // Loads Vulkan and makes the instance and, for a moment, a device of each selected GPU: what drivers load lazily is
   // loaded when this returns. `gpus`: parts of device names, case ignored; empty: all devices. `require_hardware`: no
@@ -58,6 +60,7 @@ class VulkanDriver {
   absl::Status Probe(DriverDevice& device);
 
   VkInstance instance_ = VK_NULL_HANDLE;
+  bool has_surface_ = false;
   PFN_vkGetInstanceProcAddr get_ = nullptr;
   PFN_vkGetDeviceProcAddr get_device_proc_addr_ = nullptr;
   PFN_vkDestroyInstance destroy_instance_ = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "flatbuf/vkgen/semantics.h"
 #include "gpu-domain/worker/shared_raw.h"
 #include "vmm/base/checked.h"
 
@@ -31,8 +32,8 @@ WorkerPolicy::~WorkerPolicy() = default;
 VkResult WorkerPolicy::vkCreateInstance(exec::Call&, const VkInstanceCreateInfo* info, const VkAllocationCallbacks*,
                                         VkInstance* instance) {
   if (info->enabledLayerCount > 0) return VK_ERROR_LAYER_NOT_PRESENT;
-  if (info->enabledExtensionCount > 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
-  // Contexts share the worker's instance: it has no state besides the list of devices.
+  // Contexts share the worker's instance: it has no state besides the list of devices. The executor let only names of
+  // extensions pass that are part of its version.
   *instance = driver_->instance();
   return VK_SUCCESS;
 }
@@ -81,16 +82,23 @@ VkResult WorkerPolicy::vkCreateDevice(exec::Call& call, VkPhysicalDevice physica
                                       const VkAllocationCallbacks* allocator, VkDevice* device) {
   const DriverDevice* known = driver_->Find(physical);
   if (known == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  // The wire carries no device extensions so far; those that the worker itself needs come in here.
-  if (info->enabledExtensionCount > 0) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  // Those that the guest asks for (the executor let only names pass that cross) and those that the worker needs.
+  std::vector<const char*> extensions = known->extra_extensions;
+  for (uint32_t i = 0; i < info->enabledExtensionCount; ++i) {
+    extensions.push_back(info->ppEnabledExtensionNames[i]);
+  }
   VkDeviceCreateInfo copy = *info;
   copy.enabledLayerCount = 0;
   copy.ppEnabledLayerNames = nullptr;
-  copy.enabledExtensionCount = static_cast<uint32_t>(known->extra_extensions.size());
-  copy.ppEnabledExtensionNames = known->extra_extensions.data();
+  copy.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  copy.ppEnabledExtensionNames = extensions.data();
   // Shaders of a guest that read or write outside their buffers must not reach the worker's memory.
   VkPhysicalDeviceFeatures features{};
-  if (!Chained(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)) {
+  if (const auto* chained =
+          vk::FindInChain<VkPhysicalDeviceFeatures2>(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)) {
+    // The chain is the executor's, in memory of this command.
+    const_cast<VkPhysicalDeviceFeatures2*>(chained)->features.robustBufferAccess = known->features.robustBufferAccess;
+  } else {
     if (info->pEnabledFeatures != nullptr) features = *info->pEnabledFeatures;
     features.robustBufferAccess = known->features.robustBufferAccess;
     copy.pEnabledFeatures = &features;
@@ -165,6 +173,14 @@ VkResult WorkerPolicy::vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t c
     feedback = FeedbackTarget{ring_, fence_slot, fence_value};
   }
   return it->second->Submit(count, submits, std::move(feedback));
+}
+
+VkResult WorkerPolicy::vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
+                                      uint32_t fence_slot, uint64_t fence_value) {
+  const VkResult result = DriverPolicy::vkQueueSubmit2(call, queue, count, submits, exec::kNoFenceSlot, 0);
+  if (result != VK_SUCCESS) return result;
+  // An empty submission of the older kind completes when this one has.
+  return vkQueueSubmit(call, queue, 0, nullptr, fence_slot, fence_value);
 }
 
 VkResult WorkerPolicy::vkQueueWaitIdle(exec::Call&, VkQueue queue) {

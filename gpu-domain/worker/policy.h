@@ -71,6 +71,8 @@ class WorkerPolicy : public exec::DriverPolicy {
                         uint8_t timeline) override;
   VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
                          uint32_t fence_slot, uint64_t fence_value) override;
+  VkResult vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
+                          uint32_t fence_slot, uint64_t fence_value) override;
   VkResult vkQueueWaitIdle(exec::Call& call, VkQueue queue) override;
   VkResult vkDeviceWaitIdle(exec::Call& call, VkDevice device) override;
   VkResult vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,

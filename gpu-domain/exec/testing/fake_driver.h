@@ -30,6 +30,10 @@ class FakePolicy : public DriverPolicy {
                          uint64_t) override {
     return DriverPolicy::vkQueueSubmit(call, queue, count, submits, kNoFenceSlot, 0);
   }
+  VkResult vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits, uint32_t,
+                          uint64_t) override {
+    return DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoFenceSlot, 0);
+  }
   VkResult vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                             const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t) override {
     return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);

@@ -59,6 +59,14 @@ void Gone(T handle) {
   Live().erase(vk::HandleValue(handle));
 }
 
+// A chain to be filled in: sound, and written to.
+inline void Filled(void* first) {
+  int length = 0;
+  for (auto* s = static_cast<VkBaseOutStructure*>(first); s != nullptr; s = s->pNext) {
+    if (++length > 256) Complain("pNext chain without end", ObjectType::kNone, 0);
+    asm volatile("" : : "r"(s->sType));
+  }
+}
 // Looks at every byte.
 inline void Read(const void* bytes, uint64_t size) {
   const auto* b = static_cast<const uint8_t*>(bytes);

@@ -44,6 +44,12 @@ VkResult HarnessPolicy::vkQueueSubmit(Call& call, VkQueue queue, uint32_t count,
   return result;
 }
 
+VkResult HarnessPolicy::vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
+                                       uint32_t fence_slot, uint64_t fence_value) {
+  const VkResult result = DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoFenceSlot, 0);
+  return result < 0 ? result : vkQueueSubmit(call, queue, 0, nullptr, fence_slot, fence_value);
+}
+
 VkResult HarnessPolicy::vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                                          const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
                                          uint32_t resource_id) {

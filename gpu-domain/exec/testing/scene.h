@@ -83,7 +83,7 @@ struct Scene {
     return Run(vk::Opcode::kCreateDevice, vk::CreateCmd_vkCreateDevice(b, kPhysical, info.Finish(), id), true);
   }
   absl::Status CreateBuffer(uint64_t id, uint64_t size = 256, uint32_t usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT) {
-    const auto info = vk::CreateBufferCreateInfo(b, 0, size, usage);
+    const auto info = vk::CreateBufferCreateInfo(b, 0, 0, size, usage);
     return Run(vk::Opcode::kCreateBuffer, vk::CreateCmd_vkCreateBuffer(b, kDevice, info, id));
   }
   absl::Status CreatePool() {
@@ -99,7 +99,7 @@ struct Scene {
   absl::Status MakeDescriptorSet(uint64_t spare, uint64_t id) {
     const vk::DescriptorPoolSize size(VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1);
     const auto sizes = b.CreateVectorOfStructs(&size, 1);
-    const auto pool = vk::CreateDescriptorPoolCreateInfo(b, 0, 1, 1, sizes);
+    const auto pool = vk::CreateDescriptorPoolCreateInfo(b, 0, 0, 1, 1, sizes);
     if (auto s = Run(vk::Opcode::kCreateDescriptorPool, vk::CreateCmd_vkCreateDescriptorPool(b, kDevice, pool, spare));
         !s.ok()) {
       return s;
@@ -111,7 +111,7 @@ struct Scene {
       return s;
     }
     const uint64_t layouts[] = {spare + 1}, sets[] = {id};
-    const auto allocate = vk::CreateDescriptorSetAllocateInfo(b, spare, 1, b.CreateVector(layouts, 1));
+    const auto allocate = vk::CreateDescriptorSetAllocateInfo(b, 0, spare, 1, b.CreateVector(layouts, 1));
     return Run(vk::Opcode::kAllocateDescriptorSets,
                vk::CreateCmd_vkAllocateDescriptorSets(b, kDevice, allocate, b.CreateVector(sets, 1)), true);
   }

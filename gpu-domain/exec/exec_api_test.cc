@@ -1,0 +1,395 @@
+// Vulkan 1.1 to 1.3 and extensions across the wire, on the driver of this machine: chains both ways, lists, what stays
+// with the guest, and state that a program may leave undefined.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "flatbuf/vk/opcodes.h"
+#include "flatbuf/vkgen/cast_raw.h"
+#include "gpu-domain/exec/testing/guest_program.h"
+#include "gpu-domain/exec/testing/harness.h"
+#include "gpu-domain/exec/testing/triangle_frag.h"
+#include "gpu-domain/exec/testing/triangle_vert.h"
+
+namespace sluice::exec {
+namespace {
+
+using testing::GuestBuffer;
+using testing::GuestDevice;
+using testing::Harness;
+
+// Not a structure of any extension.
+constexpr auto kUnknown = static_cast<VkStructureType>(1999999000);
+
+class ApiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Harness::HaveDriver()) GTEST_SKIP() << "no Vulkan driver";
+    h = std::make_unique<Harness>();
+    h->keep = true;
+    d = std::make_unique<GuestDevice>();
+    ASSERT_TRUE(d->ok) << h->status();
+  }
+  void TearDown() override {
+    if (d == nullptr) return;
+    d->Destroy();
+    h->Pump();
+    EXPECT_EQ(h->status(), absl::OkStatus());
+    EXPECT_EQ(h->context().objects(), 0u);
+    EXPECT_EQ(h->channel().ids().live(), 0u);
+  }
+  size_t Sent(vk::Opcode opcode) {
+    h->Pump();
+    return static_cast<size_t>(std::count_if(h->messages.begin(), h->messages.end(),
+                                             [&](const auto& m) { return m.opcode == static_cast<uint16_t>(opcode); }));
+  }
+
+  std::unique_ptr<Harness> h;
+  std::unique_ptr<GuestDevice> d;
+};
+
+TEST_F(ApiTest, OutputChainsAreFilledInAndWhatIsUnknownIsLeftAlone) {
+  VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+  struct Unknown {
+    VkStructureType type = kUnknown;
+    void* next = nullptr;
+    uint64_t value = 7;
+  } unknown;
+  unknown.next = &v12;
+  VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+                                             .pNext = &unknown};
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &driver};
+  vkGetPhysicalDeviceProperties2(d->physical, &properties);
+  VkPhysicalDeviceProperties plain;
+  vkGetPhysicalDeviceProperties(d->physical, &plain);
+  EXPECT_STREQ(properties.properties.deviceName, plain.deviceName);
+  EXPECT_GT(strlen(driver.driverName), 0u);
+  EXPECT_STREQ(driver.driverName, v12.driverName);
+  EXPECT_EQ(properties.pNext, &driver);
+  EXPECT_EQ(driver.pNext, &unknown);
+  EXPECT_EQ(driver.sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  EXPECT_EQ(unknown.value, 7u);
+  EXPECT_EQ(unknown.next, &v12);
+}
+
+TEST_F(ApiTest, FeaturesComeInChainsWithoutSparseMemory) {
+  VkPhysicalDeviceVulkan13Features v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+  VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                          .pNext = &v13};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v12};
+  vkGetPhysicalDeviceFeatures2(d->physical, &features);
+  EXPECT_EQ(v12.timelineSemaphore, VK_TRUE);
+  EXPECT_EQ(v13.dynamicRendering, VK_TRUE);
+  EXPECT_EQ(features.features.sparseBinding, VK_FALSE);
+  // All of them at once make a device.
+  const float priority = 1;
+  const VkDeviceQueueCreateInfo queue = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+  const char* extension = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
+  const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                   .pNext = &features,
+                                   .queueCreateInfoCount = 1,
+                                   .pQueueCreateInfos = &queue,
+                                   .enabledExtensionCount = 1,
+                                   .ppEnabledExtensionNames = &extension};
+  VkDevice device = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDevice(d->physical, &info, nullptr, &device), VK_SUCCESS) << h->status();
+  vkDestroyDevice(device, nullptr);
+}
+
+TEST_F(ApiTest, ListsFollowTheTwoCallIdiom) {
+  uint32_t count = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties2(d->physical, &count, nullptr);
+  ASSERT_GE(count, 1u);
+  std::vector<VkQueueFamilyProperties2> families(count, {.sType = VK_STRUCTURE_TYPE_QUEUE_FAMILY_PROPERTIES_2});
+  vkGetPhysicalDeviceQueueFamilyProperties2(d->physical, &count, families.data());
+  EXPECT_NE(families[0].queueFamilyProperties.queueFlags & VK_QUEUE_GRAPHICS_BIT, 0u);
+  EXPECT_EQ(families[0].queueFamilyProperties.queueFlags & VK_QUEUE_SPARSE_BINDING_BIT, 0u);
+  count = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties2(d->physical, &count, families.data());
+  EXPECT_EQ(count, 0u) << "no room, nothing written";
+
+  auto domains = vk::FunctionCast<PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT>(
+      vkGetInstanceProcAddr(d->instance, "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT"));
+  ASSERT_NE(domains, nullptr);
+  ASSERT_EQ(domains(d->physical, &count, nullptr), VK_SUCCESS);
+  ASSERT_GE(count, 2u);
+  std::vector<VkTimeDomainEXT> all(count);
+  ASSERT_EQ(domains(d->physical, &count, all.data()), VK_SUCCESS);
+  EXPECT_NE(std::find(all.begin(), all.end(), VK_TIME_DOMAIN_DEVICE_EXT), all.end());
+  count = 1;
+  EXPECT_EQ(domains(d->physical, &count, all.data()), VK_INCOMPLETE);
+  EXPECT_EQ(count, 1u);
+
+  VkPipelineCache cache = VK_NULL_HANDLE;
+  const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  ASSERT_EQ(vkCreatePipelineCache(d->device, &info, nullptr, &cache), VK_SUCCESS);
+  size_t size = 0;
+  ASSERT_EQ(vkGetPipelineCacheData(d->device, cache, &size, nullptr), VK_SUCCESS);
+  EXPECT_GE(size, sizeof(VkPipelineCacheHeaderVersionOne));
+  std::vector<uint8_t> data(size);
+  ASSERT_EQ(vkGetPipelineCacheData(d->device, cache, &size, data.data()), VK_SUCCESS);
+  EXPECT_EQ(size, data.size());
+  vkDestroyPipelineCache(d->device, cache, nullptr);
+}
+
+TEST_F(ApiTest, RequirementsOfWhatDoesNotExistYet) {
+  const VkBufferCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 1000, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+  const VkDeviceBufferMemoryRequirements ask = {.sType = VK_STRUCTURE_TYPE_DEVICE_BUFFER_MEMORY_REQUIREMENTS,
+                                                .pCreateInfo = &info};
+  VkMemoryDedicatedRequirements dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
+                                             .prefersDedicatedAllocation = 77};
+  VkMemoryRequirements2 out = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &dedicated};
+  vkGetDeviceBufferMemoryRequirements(d->device, &ask, &out);
+  EXPECT_GE(out.memoryRequirements.size, 1000u);
+  EXPECT_NE(out.memoryRequirements.memoryTypeBits, 0u);
+  EXPECT_LE(dedicated.prefersDedicatedAllocation, 1u);
+}
+
+TEST_F(ApiTest, DeviceAddressesAndTimestampsAreValues) {
+  GuestBuffer buffer(*d, 4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
+  const VkBufferDeviceAddressInfo ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                         .buffer = buffer.buffer};
+  EXPECT_NE(vkGetBufferDeviceAddress(d->device, &ask), 0u);
+  const std::array<VkCalibratedTimestampInfoEXT, 2> infos = {{
+      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
+      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT},
+  }};
+  auto calibrated = vk::FunctionCast<PFN_vkGetCalibratedTimestampsEXT>(
+      vkGetDeviceProcAddr(d->device, "vkGetCalibratedTimestampsEXT"));
+  ASSERT_NE(calibrated, nullptr);
+  uint64_t stamps[2] = {}, deviation = 0;
+  ASSERT_EQ(calibrated(d->device, 2, infos.data(), stamps, &deviation), VK_SUCCESS);
+  EXPECT_NE(stamps[0], 0u);
+  EXPECT_NE(stamps[1], 0u);
+  buffer.Destroy(*d);
+}
+
+TEST_F(ApiTest, ExternalHandlesSparseMemoryAndToolsAreDeniedByTheGuest) {
+  const size_t messages = h->messages.size();
+  const VkPhysicalDeviceExternalBufferInfo ask = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+                                                  .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+  VkExternalBufferProperties external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+  external.externalMemoryProperties.compatibleHandleTypes = 1;
+  vkGetPhysicalDeviceExternalBufferProperties(d->physical, &ask, &external);
+  EXPECT_EQ(external.externalMemoryProperties.compatibleHandleTypes, 0u);
+  uint32_t count = 9;
+  EXPECT_EQ(vkGetPhysicalDeviceToolProperties(d->physical, &count, nullptr), VK_SUCCESS);
+  EXPECT_EQ(count, 0u);
+  count = 1;
+  VkPhysicalDeviceGroupProperties group = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES};
+  EXPECT_GE(vkEnumeratePhysicalDeviceGroups(d->instance, &count, &group), 0);
+  EXPECT_EQ(group.physicalDeviceCount, 1u);
+  EXPECT_EQ(group.physicalDevices[0], d->physical);
+  EXPECT_EQ(h->messages.size(), messages);
+}
+
+TEST_F(ApiTest, PrivateDataStaysWithTheGuest) {
+  const VkPrivateDataSlotCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PRIVATE_DATA_SLOT_CREATE_INFO};
+  VkPrivateDataSlot a = VK_NULL_HANDLE, b = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreatePrivateDataSlot(d->device, &info, nullptr, &a), VK_SUCCESS);
+  ASSERT_EQ(vkCreatePrivateDataSlot(d->device, &info, nullptr, &b), VK_SUCCESS);
+  for (uint64_t object = 1; object <= 500; object++) {
+    ASSERT_EQ(vkSetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, object, a, object * 3), VK_SUCCESS);
+  }
+  uint64_t value = 1;
+  for (uint64_t object = 1; object <= 500; object++) {
+    vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, object, a, &value);
+    ASSERT_EQ(value, object * 3);
+  }
+  vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, 1, b, &value);
+  EXPECT_EQ(value, 0u) << "of another slot";
+  vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, 501, a, &value);
+  EXPECT_EQ(value, 0u) << "never set";
+  vkDestroyPrivateDataSlot(d->device, a, nullptr);
+  vkDestroyPrivateDataSlot(d->device, b, nullptr);
+}
+
+TEST_F(ApiTest, TemplatesAreExpandedAndInlineUniformsCross) {
+  const std::array<VkDescriptorSetLayoutBinding, 2> bindings = {{
+      {.binding = 0,
+       .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+       .descriptorCount = 2,
+       .stageFlags = VK_SHADER_STAGE_ALL},
+      {.binding = 1,
+       .descriptorType = VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK,
+       .descriptorCount = 16,
+       .stageFlags = VK_SHADER_STAGE_ALL},
+  }};
+  const std::array<VkDescriptorBindingFlags, 2> flags = {VK_DESCRIPTOR_BINDING_PARTIALLY_BOUND_BIT, 0};
+  const VkDescriptorSetLayoutBindingFlagsCreateInfo binding_flags = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO,
+      .bindingCount = 2,
+      .pBindingFlags = flags.data()};
+  const VkDescriptorSetLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                                       .pNext = &binding_flags,
+                                                       .bindingCount = 2,
+                                                       .pBindings = bindings.data()};
+  VkDescriptorSetLayoutSupport support = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_SUPPORT};
+  vkGetDescriptorSetLayoutSupport(d->device, &layout_info, &support);
+  EXPECT_EQ(support.supported, VK_TRUE);
+  VkDescriptorSetLayout layout = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDescriptorSetLayout(d->device, &layout_info, nullptr, &layout), VK_SUCCESS);
+  const std::array<VkDescriptorPoolSize, 2> sizes = {
+      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 2}, {VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK, 16}}};
+  const VkDescriptorPoolInlineUniformBlockCreateInfo inline_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_INLINE_UNIFORM_BLOCK_CREATE_INFO, .maxInlineUniformBlockBindings = 1};
+  const VkDescriptorPoolCreateInfo pool_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                                .pNext = &inline_info,
+                                                .maxSets = 1,
+                                                .poolSizeCount = 2,
+                                                .pPoolSizes = sizes.data()};
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDescriptorPool(d->device, &pool_info, nullptr, &pool), VK_SUCCESS);
+  const VkDescriptorSetAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                                .descriptorPool = pool,
+                                                .descriptorSetCount = 1,
+                                                .pSetLayouts = &layout};
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &set), VK_SUCCESS);
+  GuestBuffer buffer(*d, 4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT);
+  struct Data {
+    uint64_t padding = 0;
+    VkDescriptorBufferInfo buffers[2];
+    uint32_t inlined[4] = {1, 2, 3, 4};
+  } data;
+  data.buffers[0] = {buffer.buffer, 0, 256};
+  data.buffers[1] = {buffer.buffer, 256, VK_WHOLE_SIZE};
+  const std::array<VkDescriptorUpdateTemplateEntry, 2> entries = {{
+      {.dstBinding = 0,
+       .descriptorCount = 2,
+       .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+       .offset = offsetof(Data, buffers),
+       .stride = sizeof(VkDescriptorBufferInfo)},
+      {.dstBinding = 1,
+       .descriptorCount = 16,
+       .descriptorType = VK_DESCRIPTOR_TYPE_INLINE_UNIFORM_BLOCK,
+       .offset = offsetof(Data, inlined)},
+  }};
+  const VkDescriptorUpdateTemplateCreateInfo template_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_UPDATE_TEMPLATE_CREATE_INFO,
+      .descriptorUpdateEntryCount = 2,
+      .pDescriptorUpdateEntries = entries.data(),
+      .templateType = VK_DESCRIPTOR_UPDATE_TEMPLATE_TYPE_DESCRIPTOR_SET,
+      .descriptorSetLayout = layout};
+  VkDescriptorUpdateTemplate update = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDescriptorUpdateTemplate(d->device, &template_info, nullptr, &update), VK_SUCCESS);
+  vkUpdateDescriptorSetWithTemplate(d->device, set, update, &data);
+  EXPECT_EQ(Sent(vk::Opcode::kUpdateDescriptorSets), 1u);
+  EXPECT_EQ(h->status(), absl::OkStatus());
+  vkDestroyDescriptorUpdateTemplate(d->device, update, nullptr);
+  buffer.Destroy(*d);
+  vkDestroyDescriptorPool(d->device, pool, nullptr);
+  vkDestroyDescriptorSetLayout(d->device, layout, nullptr);
+}
+
+TEST_F(ApiTest, TimelineSemaphoresCountOnBothSides) {
+  const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                          .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+                                          .initialValue = 5};
+  const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateSemaphore(d->device, &info, nullptr, &semaphore), VK_SUCCESS);
+  uint64_t value = 0;
+  ASSERT_EQ(vkGetSemaphoreCounterValue(d->device, semaphore, &value), VK_SUCCESS);
+  EXPECT_EQ(value, 5u);
+  const VkSemaphoreSignalInfo signal = {
+      .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = semaphore, .value = 9};
+  ASSERT_EQ(vkSignalSemaphore(d->device, &signal), VK_SUCCESS);
+  ASSERT_EQ(vkGetSemaphoreCounterValue(d->device, semaphore, &value), VK_SUCCESS);
+  EXPECT_EQ(value, 9u);
+  vkDestroySemaphore(d->device, semaphore, nullptr);
+}
+
+TEST_F(ApiTest, StateThatDoesNotCountMayBeGarbage) {
+  // Never dereferenced, if all is right.
+  const void* garbage = vk::HandleCast<VkBuffer>(0x10);
+  const VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreatePipelineLayout(d->device, &layout_info, nullptr, &layout), VK_SUCCESS);
+  const VkShaderModuleCreateInfo vertex = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof(triangle_vert), .pCode = triangle_vert};
+  const VkShaderModuleCreateInfo fragment = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof(triangle_frag), .pCode = triangle_frag};
+  const std::array<VkPipelineShaderStageCreateInfo, 2> stages = {{
+      {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+       .pNext = &vertex,
+       .stage = VK_SHADER_STAGE_VERTEX_BIT,
+       .pName = "main"},
+      {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+       .pNext = &fragment,
+       .stage = VK_SHADER_STAGE_FRAGMENT_BIT,
+       .pName = "main"},
+  }};
+  const VkPipelineVertexInputStateCreateInfo input = {.sType =
+                                                          VK_STRUCTURE_TYPE_PIPELINE_VERTEX_INPUT_STATE_CREATE_INFO};
+  const VkPipelineInputAssemblyStateCreateInfo assembly = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_INPUT_ASSEMBLY_STATE_CREATE_INFO,
+      .topology = VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST};
+  const VkPipelineViewportStateCreateInfo viewport = {.sType = VK_STRUCTURE_TYPE_PIPELINE_VIEWPORT_STATE_CREATE_INFO,
+                                                      .viewportCount = 1,
+                                                      .pViewports = static_cast<const VkViewport*>(garbage),
+                                                      .scissorCount = 1,
+                                                      .pScissors = static_cast<const VkRect2D*>(garbage)};
+  VkPipelineRasterizationStateCreateInfo rasterization = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_RASTERIZATION_STATE_CREATE_INFO, .lineWidth = 1};
+  const VkPipelineMultisampleStateCreateInfo multisample = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_MULTISAMPLE_STATE_CREATE_INFO, .rasterizationSamples = VK_SAMPLE_COUNT_1_BIT};
+  const VkPipelineColorBlendAttachmentState attachment = {.colorWriteMask = 0xf};
+  const VkPipelineColorBlendStateCreateInfo blend = {.sType = VK_STRUCTURE_TYPE_PIPELINE_COLOR_BLEND_STATE_CREATE_INFO,
+                                                     .logicOp = static_cast<VkLogicOp>(0x7f7f7f7f),
+                                                     .attachmentCount = 1,
+                                                     .pAttachments = &attachment};
+  const std::array<VkDynamicState, 2> states = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_SCISSOR};
+  const VkPipelineDynamicStateCreateInfo dynamic = {.sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO,
+                                                    .dynamicStateCount = 2,
+                                                    .pDynamicStates = states.data()};
+  VkPipelineCreationFeedback feedback = {.flags = 0x55};
+  const VkPipelineCreationFeedbackCreateInfo feedback_info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO, .pPipelineCreationFeedback = &feedback};
+  const VkFormat format = VK_FORMAT_R8G8B8A8_UNORM;
+  const VkPipelineRenderingCreateInfo rendering = {.sType = VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO,
+                                                   .pNext = &feedback_info,
+                                                   .colorAttachmentCount = 1,
+                                                   .pColorAttachmentFormats = &format};
+  VkGraphicsPipelineCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO,
+      .pNext = &rendering,
+      .stageCount = 2,
+      .pStages = stages.data(),
+      .pVertexInputState = &input,
+      .pInputAssemblyState = &assembly,
+      .pTessellationState = static_cast<const VkPipelineTessellationStateCreateInfo*>(garbage),
+      .pViewportState = &viewport,
+      .pRasterizationState = &rasterization,
+      .pMultisampleState = &multisample,
+      .pDepthStencilState = nullptr,
+      .pColorBlendState = &blend,
+      .pDynamicState = &dynamic,
+      .layout = layout,
+      .basePipelineHandle = vk::HandleCast<VkPipeline>(0x123456)};
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateGraphicsPipelines(d->device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline), VK_SUCCESS)
+      << h->status();
+  EXPECT_EQ(feedback.flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT, 0u);
+  vkDestroyPipeline(d->device, pipeline, nullptr);
+  // Without rasterization nothing behind it counts.
+  rasterization.rasterizerDiscardEnable = VK_TRUE;
+  info.stageCount = 1;
+  info.pViewportState = static_cast<const VkPipelineViewportStateCreateInfo*>(garbage);
+  info.pMultisampleState = static_cast<const VkPipelineMultisampleStateCreateInfo*>(garbage);
+  info.pDepthStencilState = static_cast<const VkPipelineDepthStencilStateCreateInfo*>(garbage);
+  info.pColorBlendState = static_cast<const VkPipelineColorBlendStateCreateInfo*>(garbage);
+  EXPECT_EQ(vkCreateGraphicsPipelines(d->device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline), VK_SUCCESS)
+      << h->status();
+  vkDestroyPipeline(d->device, pipeline, nullptr);
+  vkDestroyPipelineLayout(d->device, layout, nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::exec
