@@ -86,18 +86,11 @@ struct GuestFence {
   uint64_t position = 0;
 };
 
-// These two never cross either.
+// These never cross either.
 struct GuestUpdateTemplate {
   Buffer<VkDescriptorUpdateTemplateEntry> entries;
   VkPipelineBindPoint bind_point = VK_PIPELINE_BIND_POINT_GRAPHICS;  // push descriptors only
   uint32_t set = 0;                                                  // push descriptors only
-};
-struct GuestPrivateSlot {
-  struct Entry {
-    uint64_t object = 0, data = 0;
-  };
-  Buffer<Entry> entries;
-  size_t used = 0;
 };
 
 // The structure behind a handle that is a pointer.
@@ -118,7 +111,6 @@ SLUICE_GUEST_STATE(VkDescriptorPool, GuestDescriptorPool);
 SLUICE_GUEST_STATE(VkDeviceMemory, GuestMemory);
 SLUICE_GUEST_STATE(VkFence, GuestFence);
 SLUICE_GUEST_STATE(VkDescriptorUpdateTemplate, GuestUpdateTemplate);
-SLUICE_GUEST_STATE(VkPrivateDataSlot, GuestPrivateSlot);
 #undef SLUICE_GUEST_STATE
 
 template <typename T>

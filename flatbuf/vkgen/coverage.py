@@ -9,7 +9,7 @@ def command_states(model, cmds, stream):
     allow = model.allow
     crossing = {c.name: c for c in cmds}
     recorded = {s.name for s in stream} | {"vkBeginCommandBuffer", "vkEndCommandBuffer"}
-    guest_only = set(allow["guest_only"]["commands"])
+    guest_only = set(allow["guest_only"]["commands"] + allow["icd_only"]["commands"])
     guest_extensions = set(allow["guest_extensions"])
     states, missing = {}, []
     for name, providers in model.r.providers.items():

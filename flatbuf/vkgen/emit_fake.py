@@ -3,7 +3,7 @@
 It reads every byte that a command passes (so that AddressSanitizer judges the decoder) and aborts on a handle that it did not
 make or that is already destroyed."""
 from emit_common import HEADER
-from emit_exec import length_expr
+from emit_decode import length_expr
 import emit_fake_stream
 from commands import param_decl
 from model import short

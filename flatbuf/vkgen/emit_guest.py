@@ -1,14 +1,14 @@
 """The guest's side: encoders of structures, one Send or Call function per command, entry points, recording."""
 from emit_common import HEADER
 from emit_dispatch import aliases_of
-from emit_exec import length_expr
-from model import C_SCALAR, short, snake
+from emit_decode import length_expr
+from model import C_SCALAR, chunks, short, snake
 from registry import RegistryError
 
 def emit(model, cmds, stream):
     return {
         "guest_encode.h": encode_h(model),
-        "guest_encode.cc": encode_cc(model),
+        **encode_cc(model),
         "guest_send.h": send_h(model, cmds),
         "guest_send.cc": send_cc(model, cmds, stream),
         "guest_entry.cc": entry_cc(model, cmds, stream),
@@ -132,56 +132,72 @@ def encode_pointer(model, owner, f, at, n):
     raise RegistryError(f"{owner}.{f.name}: {k} cannot be encoded")
 
 
+PARTS = 3  # files of encoders, so that they compile side by side
+
+
 def encode_cc(model):
-    o = [HEADER, '#include "flatbuf/vk/guest_encode.h"', "", "#include <string.h>", "", '#include "flatbuf/guest/encode_support.h"',
-         '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", 
-         "using vk::UsesBufferInfo;", "using vk::UsesImageInfo;", "using vk::UsesTexelBuffer;", ""]
-    hplain = [n for n in model.plains if model.struct_kind(n) == "hplain"]
-    for name in hplain:
+    files = {}
+    for i, part in enumerate(chunks(model.tables, PARTS, lambda n: 4 + len(model.r.structs[n].members) + 4 * len(model.extensions_of(n)))):
+        o = [HEADER, '#include "flatbuf/vk/guest_encode.h"', "", "#include <string.h>", "", '#include "flatbuf/guest/encode_support.h"',
+             '#include "flatbuf/vkgen/semantics.h"', "", "namespace sluice::guest {", "", "using vk::UsesBufferInfo;", "using vk::UsesImageInfo;",
+             "using vk::UsesTexelBuffer;", ""]
+        if i == 0:
+            o += to_wire(model)
+        for name in part:
+            o += encode_chain(model, name) + encode_table(model, name)
+        o.append("}  // namespace sluice::guest")
+        files[f"guest_encode_{i}.cc"] = "\n".join(o) + "\n"
+    return files
+
+
+def to_wire(model):
+    o = []
+    for name in [n for n in model.plains if model.struct_kind(n) == "hplain"]:
         o += [f"::{name} ToWire(const ::{name}& v) {{", f"  ::{name} out = v;"]
         for m in model.r.structs[name].members:
-            if m.type in model.r.handles:
+            if m.name == "pNext":
+                o.append("  out.pNext = nullptr;")
+            elif m.type in model.r.handles:
                 o.append(f"  out.{m.name} = IdAsHandle(v.{m.name});")
             elif m.type in model.r.structs and model.struct_kind(m.type) == "hplain":
                 o.append(f"  out.{m.name} = ToWire(v.{m.name});")
         o += ["  return out;", "}", ""]
-    o.append("namespace {")
-    for name in model.tables:
-        exts = model.extensions_of(name)
-        if not exts:
-            continue
-        s = short(name)
-        o += [f"flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>> EncodeChain_{s}(Builder& b, const ::{name}& v) {{",
-              f"  flatbuffers::Offset<vk::Chain_{s}> links[{len(exts)}];", "  size_t count = 0;",
-              "  // What the allow-list does not name is skipped, as a driver skips structures that it does not know.",
-              f"  for (auto* s = static_cast<const VkBaseInStructure*>(v.pNext); s != nullptr && count < {len(exts)}u; s = s->pNext) {{",
-              "    const void* any = s;", "    switch (static_cast<int>(s->sType)) {"]
-        for e in exts:
-            fix = model.allow["guest_fix"].get(f"{name}.pNext.{e}")
-            link = f"*static_cast<const ::{e}*>(any)"
-            if fix:
-                o += [f"      case {model.stype(e)}: {{", f"        ::{e} link = {link};", f"        {fix};"]
-                link = "link"
-            else:
-                o.append(f"      case {model.stype(e)}:")
-            o.append(f"        links[count++] = vk::CreateChain_{s}(b, vk::Ext_{s}::{short(e)}, Encode(b, {link}).Union());")
-            o += ["        break;"] + (["      }"] if fix else [])
-        o += ["      default: break;", "    }", "  }",
-              f"  return count == 0 ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>>() : b.CreateVector(links, count);",
-              "}", ""]
-    o += ["}  // namespace", ""]
-    for name in model.tables:
-        pre, add = encode_fields(model, name, model.struct_fields(name), "v.")
-        fix = model.allow["guest_fix"].get(name, "")
-        copy = []
-        if fix.startswith("class "):
-            copy = [f"  const {fix[6:]} fixed(program);", f"  const ::{name}& v = fixed.info();"]
-        elif fix:
-            copy = [f"  ::{name} v = program;", f"  {fix};"]
-        o += [f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& {'program' if fix else 'v'}) {{", *copy, *pre,
-              f"  vk::{short(name)}Builder t(b);", *add, "  return t.Finish();", "}", ""]
-    o.append("}  // namespace sluice::guest")
-    return "\n".join(o) + "\n"
+    return o
+
+
+def encode_chain(model, name):
+    exts = model.extensions_of(name)
+    if not exts:
+        return []
+    s = short(name)
+    vector = f"flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<vk::Chain_{s}>>>"
+    o = [f"static {vector} EncodeChain_{s}(Builder& b, const ::{name}& v) {{", f"  flatbuffers::Offset<vk::Chain_{s}> links[{len(exts)}];",
+         "  size_t count = 0;", "  // What the allow-list does not name is skipped, as a driver skips structures that it does not know.",
+         f"  for (auto* s = static_cast<const VkBaseInStructure*>(v.pNext); s != nullptr && count < {len(exts)}u; s = s->pNext) {{",
+         "    const void* any = s;", "    switch (static_cast<int>(s->sType)) {"]
+    for e in exts:
+        fix = model.allow["guest_fix"].get(f"{name}.pNext.{e}")
+        link = f"*static_cast<const ::{e}*>(any)"
+        if fix:
+            o += [f"      case {model.stype(e)}: {{", f"        ::{e} link = {link};", f"        {fix};"]
+            link = "link"
+        else:
+            o.append(f"      case {model.stype(e)}:")
+        o.append(f"        links[count++] = vk::CreateChain_{s}(b, vk::Ext_{s}::{short(e)}, Encode(b, {link}).Union());")
+        o += ["        break;"] + (["      }"] if fix else [])
+    return o + ["      default: break;", "    }", "  }", f"  return count == 0 ? {vector}() : b.CreateVector(links, count);", "}", ""]
+
+
+def encode_table(model, name):
+    pre, add = encode_fields(model, name, model.struct_fields(name), "v.")
+    fix = model.allow["guest_fix"].get(name, "")
+    copy = []
+    if fix.startswith("class "):
+        copy = [f"  const {fix[6:]} fixed(program);", f"  const ::{name}& v = fixed.info();"]
+    elif fix:
+        copy = [f"  ::{name} v = program;", f"  {fix};"]
+    return [f"flatbuffers::Offset<vk::{short(name)}> Encode(Builder& b, const ::{name}& {'program' if fix else 'v'}) {{", *copy, *pre,
+            f"  vk::{short(name)}Builder t(b);", *add, "  return t.Finish();", "}", ""]
 
 
 # ---- Send and Call

@@ -1,6 +1,6 @@
 """The worker's side of command streams: rows and images checked one by one and handed to the driver."""
 from emit_common import HEADER
-from emit_exec import value_check
+from emit_decode import value_check
 from emit_record import stype
 from model import short
 import stream as streams

@@ -32,6 +32,17 @@ def short(name):
     return name[2:] if name.startswith("Vk") else name
 
 
+def chunks(items, count, weight):
+    """`items` in order, in `count` lists of about the same weight."""
+    total = sum(weight(x) for x in items)
+    out = [[] for _ in range(count)]
+    done = 0
+    for x in items:
+        out[min(count - 1, done * count // max(total, 1))].append(x)
+        done += weight(x)
+    return out
+
+
 @dataclasses.dataclass
 class Field:
     """One member as it travels. kind:

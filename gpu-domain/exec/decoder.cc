@@ -6,7 +6,8 @@
 namespace sluice::exec {
 
 absl::Status Decoder::error() const {
-  const std::string text = absl::StrCat(command_, ": ", what_ == nullptr ? "refused" : what_);
+  const std::string text = absl::StrCat(command_, ": ", what_ == nullptr ? "refused" : what_,
+                                        refused_object_ ? ": an object that the driver had refused to make" : "");
   return exhausted_ ? absl::ResourceExhaustedError(text) : absl::InvalidArgumentError(text);
 }
 
@@ -23,6 +24,12 @@ absl::Status Decoder::Done(VkResult result) const {
                                                      ", and the guest does not wait for an answer"));
   }
   return absl::OkStatus();
+}
+
+bool Decoder::BadHandle(uint64_t id, ObjectType type, const char* what) {
+  if (!c_.objects.Failed(id, type)) return Bad(what);
+  refused_object_ = true;
+  return Exhausted(what);
 }
 
 void Decoder::Rebind(uint64_t id) {

@@ -108,7 +108,7 @@ class Decoder {
   bool Handle(uint64_t id, bool optional, T* out, const char* what) {
     if (id == 0) return optional || Bad(what);
     const Object* o = c_.objects.Find(id, TypeOf<T>::value);
-    if (o == nullptr || o->device != device_) return Bad(what);
+    if (o == nullptr || o->device != device_) return BadHandle(id, TypeOf<T>::value, what);
     *out = HandleCast<T>(o->handle);
     return true;
   }
@@ -310,6 +310,10 @@ class Decoder {
   absl::Status Destroy(uint64_t id) {
     if (id == 0) return absl::OkStatus();
     const Object* o = c_.objects.Find(id, TypeOf<T>::value);
+    if (o == nullptr && c_.objects.Failed(id, TypeOf<T>::value)) {
+      c_.objects.Remove(ObjectTable::Index(id));
+      return absl::OkStatus();
+    }
     if (o == nullptr || o->device != device_) return Error("id of the object to destroy");
     c_.DestroyTree(ObjectTable::Index(id), true);
     return absl::OkStatus();
@@ -331,6 +335,10 @@ class Decoder {
       const uint64_t id = ids->Get(i);
       if (id == 0) continue;
       const Object* o = c_.objects.Find(id, TypeOf<T>::value);
+      if (o == nullptr && c_.objects.Failed(id, TypeOf<T>::value)) {
+        c_.objects.Remove(ObjectTable::Index(id));
+        continue;
+      }
       if (o == nullptr || o->parent != parent || !MayFree(*o)) return Error("id of an object to free");
       c_.DestroyTree(ObjectTable::Index(id), true);
     }
@@ -352,6 +360,9 @@ class Decoder {
   }
 
  private:
+  // An id that names nothing; or an object that the driver refused to make, which is the limit's fault and no protocol
+  // error.
+  bool BadHandle(uint64_t id, ObjectType type, const char* what);
   void Rebind(uint64_t id);
   bool MayFree(const Object& object) const;
 
@@ -362,6 +373,7 @@ class Decoder {
   uint32_t device_ = 0;
   const char* what_ = nullptr;
   bool exhausted_ = false;
+  bool refused_object_ = false;
 };
 
 // Links extension structures in wire order; each type at most once, at most 128.
@@ -422,10 +434,17 @@ class Reservation {
   T* out() { return handles_; }
   // Only the first `count` were made.
   void Limit(uint32_t count) { limit_ = count; }
+  // In commands that nobody waits for: what the driver refuses to make keeps its id. Destroying it is no error, using
+  // it ends the context.
+  void KeepFailed() { keep_failed_ = true; }
   // Success, or `partial` success (pipelines: those that are not null): the objects live.
   bool Commit(VkResult result, bool partial) {
     const bool keep = result >= 0 || partial;
     for (uint32_t i = 0; i < size_; i++) {
+      if (!keep && keep_failed_) {
+        indices_[i] = 0;
+        continue;
+      }
       if (!keep || i >= limit_ || handles_[i] == VK_NULL_HANDLE) {
         Drop(i);
         ids_[i] = 0;
@@ -473,6 +492,7 @@ class Reservation {
   uint64_t* ids_ = nullptr;
   uint32_t size_ = 0;
   uint32_t limit_ = UINT32_MAX;
+  bool keep_failed_ = false;
 };
 
 // Tables are loaded when their owner is made.

@@ -170,46 +170,6 @@ TEST_F(ApiTest, DeviceAddressesAndTimestampsAreValues) {
   buffer.Destroy(*d);
 }
 
-TEST_F(ApiTest, ExternalHandlesSparseMemoryAndToolsAreDeniedByTheGuest) {
-  const size_t messages = h->messages.size();
-  const VkPhysicalDeviceExternalBufferInfo ask = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
-                                                  .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
-  VkExternalBufferProperties external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
-  external.externalMemoryProperties.compatibleHandleTypes = 1;
-  vkGetPhysicalDeviceExternalBufferProperties(d->physical, &ask, &external);
-  EXPECT_EQ(external.externalMemoryProperties.compatibleHandleTypes, 0u);
-  uint32_t count = 9;
-  EXPECT_EQ(vkGetPhysicalDeviceToolProperties(d->physical, &count, nullptr), VK_SUCCESS);
-  EXPECT_EQ(count, 0u);
-  count = 1;
-  VkPhysicalDeviceGroupProperties group = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES};
-  EXPECT_GE(vkEnumeratePhysicalDeviceGroups(d->instance, &count, &group), 0);
-  EXPECT_EQ(group.physicalDeviceCount, 1u);
-  EXPECT_EQ(group.physicalDevices[0], d->physical);
-  EXPECT_EQ(h->messages.size(), messages);
-}
-
-TEST_F(ApiTest, PrivateDataStaysWithTheGuest) {
-  const VkPrivateDataSlotCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PRIVATE_DATA_SLOT_CREATE_INFO};
-  VkPrivateDataSlot a = VK_NULL_HANDLE, b = VK_NULL_HANDLE;
-  ASSERT_EQ(vkCreatePrivateDataSlot(d->device, &info, nullptr, &a), VK_SUCCESS);
-  ASSERT_EQ(vkCreatePrivateDataSlot(d->device, &info, nullptr, &b), VK_SUCCESS);
-  for (uint64_t object = 1; object <= 500; object++) {
-    ASSERT_EQ(vkSetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, object, a, object * 3), VK_SUCCESS);
-  }
-  uint64_t value = 1;
-  for (uint64_t object = 1; object <= 500; object++) {
-    vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, object, a, &value);
-    ASSERT_EQ(value, object * 3);
-  }
-  vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, 1, b, &value);
-  EXPECT_EQ(value, 0u) << "of another slot";
-  vkGetPrivateData(d->device, VK_OBJECT_TYPE_BUFFER, 501, a, &value);
-  EXPECT_EQ(value, 0u) << "never set";
-  vkDestroyPrivateDataSlot(d->device, a, nullptr);
-  vkDestroyPrivateDataSlot(d->device, b, nullptr);
-}
-
 TEST_F(ApiTest, TemplatesAreExpandedAndInlineUniformsCross) {
   const std::array<VkDescriptorSetLayoutBinding, 2> bindings = {{
       {.binding = 0,

@@ -193,6 +193,29 @@ TEST_F(ExecTest, FailuresThatProgramsMustSeeAreReplied) {
   EXPECT_EQ(h.channel().ids().live(), 0u);
 }
 
+TEST_F(ExecTest, WhatTheDriverRefusesToMakeMayBeDestroyedButNotUsed) {
+  Harness h;
+  GuestDevice d;
+  ASSERT_TRUE(d.ok) << h.status();
+  const VkBufferCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 64, .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+  VkBuffer buffer = VK_NULL_HANDLE;
+  h.policy().next_buffer = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  EXPECT_EQ(vkCreateBuffer(d.device, &info, nullptr, &buffer), VK_SUCCESS) << "nobody waits for the driver";
+  const uint64_t objects = h.context().objects();
+  vkDestroyBuffer(d.device, buffer, nullptr);
+  h.Pump();
+  EXPECT_EQ(h.status(), absl::OkStatus());
+  EXPECT_LE(h.context().objects(), objects);
+  h.policy().next_buffer = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  ASSERT_EQ(vkCreateBuffer(d.device, &info, nullptr, &buffer), VK_SUCCESS);
+  VkMemoryRequirements requirements;
+  vkGetBufferMemoryRequirements(d.device, buffer, &requirements);
+  EXPECT_EQ(LostReasonOf(h.status()), wire::LostReason::kLimit) << "no protocol error, but the end";
+  EXPECT_THAT(h.status().ToString(), ::testing::HasSubstr("refused to make"));
+  d.Destroy();
+}
+
 TEST_F(ExecTest, ALostContextAnswersDeviceLostAndFreesEverything) {
   Harness h;
   GuestDevice d;

@@ -43,6 +43,14 @@ class ObjectTable {
     return o.type == type && o.generation == id >> 32 && o.handle != 0 ? &o : nullptr;
   }
 
+  // Whether the id names an object of that type that the driver refused to make, in a command that nobody waited for.
+  bool Failed(uint64_t id, ObjectType type) const {
+    const uint64_t index = id & 0xffffffff;
+    if (index == 0 || index >= objects_.size()) return false;
+    const Object& o = objects_[index];
+    return o.type == type && o.generation == id >> 32 && o.handle == 0;
+  }
+
   // Takes the id; returns its index, or 0 if the index is out of range or taken, or too many objects live.
   uint32_t Insert(uint64_t id, ObjectType type, uint32_t parent, uint32_t device, uint32_t aux) {
     const uint64_t index = id & 0xffffffff;

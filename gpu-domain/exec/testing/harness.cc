@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "flatbuf/schema_hash.h"
@@ -79,6 +80,7 @@ void HarnessPolicy::vkFreeMemory(Call& call, VkDevice device, VkDeviceMemory mem
 VkResult HarnessPolicy::vkCreateBuffer(Call& call, VkDevice device, const VkBufferCreateInfo* info,
                                        const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
   buffers_made++;
+  if (next_buffer != VK_SUCCESS) return std::exchange(next_buffer, VK_SUCCESS);
   return DriverPolicy::vkCreateBuffer(call, device, info, allocator, buffer);
 }
 

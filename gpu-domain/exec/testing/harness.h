@@ -49,6 +49,7 @@ class HarnessPolicy : public DriverPolicy {
   int memories = 0;
   int buffers_made = 0;
   int images_made = 0;
+  VkResult next_buffer = VK_SUCCESS;  // the same for vkCreateBuffer
   VkResult next_submit = VK_SUCCESS;  // what the next vkQueueSubmit answers, if not success
 };
 
