@@ -98,6 +98,17 @@ VKAPI_ATTR void VKAPI_CALL vkDestroyDescriptorUpdateTemplate(VkDevice,
   if (descriptorUpdateTemplate != VK_NULL_HANDLE) delete State(descriptorUpdateTemplate);
 }
 
+VKAPI_ATTR void VKAPI_CALL vkCmdPushDescriptorSetWithTemplateKHR(VkCommandBuffer commandBuffer,
+                                                                 VkDescriptorUpdateTemplate descriptorUpdateTemplate,
+                                                                 VkPipelineLayout layout, uint32_t set,
+                                                                 const void* pData) {
+  TemplateWrites writes;
+  writes.Expand(*State(descriptorUpdateTemplate), VK_NULL_HANDLE, pData);
+  if (writes.count() == 0) return;
+  vkCmdPushDescriptorSetKHR(commandBuffer, State(descriptorUpdateTemplate)->bind_point, layout, set, writes.count(),
+                            writes.data());
+}
+
 VKAPI_ATTR void VKAPI_CALL vkUpdateDescriptorSetWithTemplate(VkDevice device, VkDescriptorSet descriptorSet,
                                                              VkDescriptorUpdateTemplate descriptorUpdateTemplate,
                                                              const void* pData) {

@@ -39,13 +39,12 @@ def struct_states(model):
     """{chain structure: (state, remark)}"""
     states = {}
     for name in model.chain_structs:
-        s = model.r.structs[name]
-        if s.returned:
-            roots = [r for r in s.extends if r in model.out_structs]
-            states[name] = ("crosses", f"in answers: {', '.join(roots)}") if roots else ("unused", "nothing that crosses is extended by it")
-        else:
-            roots = [r for r in s.extends if r in model.tables or r in model.out_structs]
-            states[name] = ("crosses", ", ".join(roots)) if roots else ("unused", "nothing that crosses is extended by it")
+        roots = model.r.structs[name].extends
+        inputs = [r for r in roots if r in model.tables and name in model.extensions_of(r)]
+        images = [r for r in roots if r in model.image_pieces and name in model.image_pieces]
+        outputs = [r for r in roots if r in model.out_structs]
+        where = inputs + [f"{r} (recorded)" for r in images if r not in inputs] + [f"{r} (answer)" for r in outputs]
+        states[name] = ("crosses", ", ".join(where)) if where else ("guest", f"what it extends does not cross: {', '.join(roots)}")
     for kind in ("guest", "refused"):
         for name, reason in model.allow[f"{kind}_structs"].items():
             states[name] = (kind, reason)

@@ -94,7 +94,9 @@ class Model:
             if name not in candidates:
                 raise RegistryError(f"{name}: extends nothing that crosses, so it needs no exception")
         self.chain_structs = [n for n in candidates if n not in self.exceptions]
-        self.pnext_allowed = [n for n in self.chain_structs if not registry.structs[n].returned]
+        # The registry calls some inputs returned: what they extend tells.
+        self.pnext_allowed = [n for n in self.chain_structs if not registry.structs[n].returned or
+                              not any(registry.structs[e].returned for e in registry.structs[n].extends if e in registry.structs)]
 
     def stype(self, name):
         """The constant of a structure with sType."""

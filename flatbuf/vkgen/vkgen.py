@@ -8,6 +8,7 @@ import pathlib
 import sys
 import tomllib
 
+import coverage
 import emit_common
 import emit_decode
 import emit_dispatch
@@ -26,7 +27,7 @@ from registry import Registry, RegistryError
 def load(registry_path, allow_path):
     with open(allow_path, "rb") as f:
         allow = tomllib.load(f)
-    known = {"api", "guest_extensions", "refused_extensions", "guest_structs", "refused_structs", "valid_if", "guest_fix", "lenient", "checks", "executable", "worker_only", "guest_only", "icd_only", "commands", "stream", "stream_checks"}
+    known = {"api", "guest_extensions", "refused_extensions", "refused_commands", "guest_structs", "refused_structs", "valid_if", "guest_fix", "lenient", "checks", "executable", "worker_only", "guest_only", "icd_only", "commands", "stream", "stream_checks"}
     if set(allow) != known:
         raise RegistryError(f"{allow_path}: sections must be {sorted(known)}, not {sorted(allow)}")
     registry = Registry(registry_path, allow["api"]["features"], allow["api"]["extensions"] + list(allow["guest_extensions"]))
@@ -44,6 +45,7 @@ def generate(model, cmds, stream):
     files.update(emit_common.emit(model, cmds, stream, schema))
     for emitter in (emit_guest, emit_record, emit_dispatch, emit_decode, emit_exec, emit_stream, emit_fake):
         files.update(emitter.emit(model, cmds, stream))
+    files["coverage.md"] = coverage.emit(model, cmds, stream)
     return files
 
 

@@ -76,7 +76,7 @@ TEST_F(ApiTest, OutputChainsAreFilledInAndWhatIsUnknownIsLeftAlone) {
   EXPECT_EQ(unknown.next, &v12);
 }
 
-TEST_F(ApiTest, FeaturesComeInChainsWithoutSparseMemory) {
+TEST_F(ApiTest, FeaturesComeInChainsAndMakeADevice) {
   VkPhysicalDeviceVulkan13Features v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
   VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                           .pNext = &v13};
@@ -89,15 +89,28 @@ TEST_F(ApiTest, FeaturesComeInChainsWithoutSparseMemory) {
   const float priority = 1;
   const VkDeviceQueueCreateInfo queue = {
       .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-  const char* extension = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
+  const std::array<const char*, 2> extensions = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
+                                                 VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME};
   const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &features,
                                    .queueCreateInfoCount = 1,
                                    .pQueueCreateInfos = &queue,
-                                   .enabledExtensionCount = 1,
-                                   .ppEnabledExtensionNames = &extension};
+                                   .enabledExtensionCount = 2,
+                                   .ppEnabledExtensionNames = extensions.data()};
   VkDevice device = VK_NULL_HANDLE;
   ASSERT_EQ(vkCreateDevice(d->physical, &info, nullptr, &device), VK_SUCCESS) << h->status();
+  // Numbers come back from what an extension brings.
+  const std::array<VkCalibratedTimestampInfoEXT, 2> infos = {{
+      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
+      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT},
+  }};
+  auto calibrated =
+      vk::FunctionCast<PFN_vkGetCalibratedTimestampsEXT>(vkGetDeviceProcAddr(device, "vkGetCalibratedTimestampsEXT"));
+  ASSERT_NE(calibrated, nullptr);
+  uint64_t stamps[2] = {}, deviation = 0;
+  ASSERT_EQ(calibrated(device, 2, infos.data(), stamps, &deviation), VK_SUCCESS);
+  EXPECT_NE(stamps[0], 0u);
+  EXPECT_NE(stamps[1], 0u);
   vkDestroyDevice(device, nullptr);
 }
 
@@ -151,22 +164,11 @@ TEST_F(ApiTest, RequirementsOfWhatDoesNotExistYet) {
   EXPECT_LE(dedicated.prefersDedicatedAllocation, 1u);
 }
 
-TEST_F(ApiTest, DeviceAddressesAndTimestampsAreValues) {
+TEST_F(ApiTest, DeviceAddressesAreValues) {
   GuestBuffer buffer(*d, 4096, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
   const VkBufferDeviceAddressInfo ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                          .buffer = buffer.buffer};
   EXPECT_NE(vkGetBufferDeviceAddress(d->device, &ask), 0u);
-  const std::array<VkCalibratedTimestampInfoEXT, 2> infos = {{
-      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
-      {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT},
-  }};
-  auto calibrated = vk::FunctionCast<PFN_vkGetCalibratedTimestampsEXT>(
-      vkGetDeviceProcAddr(d->device, "vkGetCalibratedTimestampsEXT"));
-  ASSERT_NE(calibrated, nullptr);
-  uint64_t stamps[2] = {}, deviation = 0;
-  ASSERT_EQ(calibrated(d->device, 2, infos.data(), stamps, &deviation), VK_SUCCESS);
-  EXPECT_NE(stamps[0], 0u);
-  EXPECT_NE(stamps[1], 0u);
   buffer.Destroy(*d);
 }
 
