@@ -64,8 +64,8 @@ class Platform {
   virtual bool AllocateSharedMemory(uint64_t size, SharedMemory* out) = 0;
   // The worker may still be using the bytes: it holds its own mapping until it has executed the matching vkFreeMemory.
   virtual void FreeSharedMemory(const SharedMemory& memory) = 0;
-  // Looks whether the other side still lives, and marks the ring's status if not. Rarely called while the program polls.
-  // With or without the lock. A platform that hears of it by other means leaves it empty.
+  // Looks whether the other side still lives, and marks the ring's status if not. Rarely called while the program
+  // polls. With or without the lock. A platform that hears of it by other means leaves it empty.
   virtual void LookAtPeer() {}
   // A pause while polling shared memory.
   virtual void Yield() = 0;
