@@ -19,6 +19,13 @@ const CommandInfo* FindCommand(const char* name) {
   return nullptr;
 }
 
+size_t FeatureCount(int32_t type) {
+  for (size_t i = 0; i < kFeatureStructureCount; i++) {
+    if (kFeatureStructures[i].type == type) return kFeatureStructures[i].count;
+  }
+  return 0;
+}
+
 int FindExtension(const char* name) {
   for (size_t i = 0; i < kExtensionCount; i++) {
     if (strcmp(kExtensions[i].name, name) == 0) return static_cast<int>(i);

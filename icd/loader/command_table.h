@@ -39,6 +39,16 @@ extern const ExtensionInfo kExtensions[];  // in the registry's order
 extern const size_t kExtensionCount;
 extern const uint16_t kProviders[];  // indices of kExtensions
 
+// Structures of features: sType, and how many VkBool32 follow the head.
+struct FeatureStructure {
+  int32_t type;
+  uint32_t count;
+};
+extern const FeatureStructure kFeatureStructures[];
+extern const size_t kFeatureStructureCount;
+// 0: not known as one.
+size_t FeatureCount(int32_t type);
+
 inline constexpr size_t kMaxExtensions = 512;
 // Extensions by their index in kExtensions.
 using ExtensionSet = std::bitset<kMaxExtensions>;

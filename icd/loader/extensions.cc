@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "flatbuf/vk/extensions.h"
 #include "icd/wsi/wsi.h"
 
 namespace sluice::icd {
@@ -16,6 +17,7 @@ constexpr const char* kInstanceNames[] = {
     VK_KHR_EXTERNAL_FENCE_CAPABILITIES_EXTENSION_NAME,
     VK_KHR_EXTERNAL_MEMORY_CAPABILITIES_EXTENSION_NAME,
     VK_KHR_EXTERNAL_SEMAPHORE_CAPABILITIES_EXTENSION_NAME,
+    VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME,
 };
 constexpr const char* kOwnDeviceNames[] = {
     VK_EXT_PRIVATE_DATA_EXTENSION_NAME,
@@ -65,7 +67,8 @@ bool IsOwnDeviceExtension(size_t extension) {
   return All().own_device_set[extension];
 }
 bool OffersDeviceExtension(size_t extension) {
-  return IsOwnDeviceExtension(extension);
+  const vk::Extension* known = vk::FindExtension(kExtensions[extension].name);
+  return IsOwnDeviceExtension(extension) || (known != nullptr && !known->instance && !known->guest);
 }
 
 }  // namespace sluice::icd

@@ -1,12 +1,16 @@
 #include "icd/loader/instance.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "flatbuf/guest/entry.h"
+#include "icd/loader/advertise.h"
+#include "icd/loader/copy_out.h"
 #include "icd/loader/entry.h"
 #include "icd/loader/extensions.h"
+#include "icd/loader/physical.h"
 #include "icd/loader/procs.h"
 #include "icd/loader/state.h"
 #include "icd/loader/wsi_entry.h"
@@ -16,19 +20,6 @@ namespace sluice::icd {
 namespace {
 
 constexpr uint8_t kNewestMinor = 3;
-
-// Vulkan's way to hand out a list.
-template <typename T>
-VkResult CopyOut(const std::vector<T>& from, uint32_t* count, T* to) {
-  const auto have = static_cast<uint32_t>(from.size());
-  if (to == nullptr) {
-    *count = have;
-    return VK_SUCCESS;
-  }
-  *count = std::min(*count, have);
-  std::copy_n(from.begin(), *count, to);
-  return *count < have ? VK_INCOMPLETE : VK_SUCCESS;
-}
 
 // The extensions named, if `offered` says yes to each of them. False: one is not there.
 template <typename F>
@@ -90,6 +81,7 @@ VKAPI_ATTR void VKAPI_CALL DestroyInstance(VkInstance instance, const VkAllocati
   if (instance == VK_NULL_HANDLE) return;
   const std::unique_ptr<InstanceState> state(StateOf(instance));
   PlatformOf(guest::ChannelOf(instance)).SetLostListener(nullptr);
+  DetachPhysical(instance);
   ::vkDestroyInstance(instance, allocator);
 }
 
@@ -98,22 +90,23 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance instance
   return InstanceProc(instance == VK_NULL_HANDLE ? nullptr : StateOf(instance), name);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL EnumerateDeviceExtensionProperties(VkPhysicalDevice, const char* layer, uint32_t* count,
-                                                                  VkExtensionProperties* properties) {
-  if (layer != nullptr) return VK_ERROR_LAYER_NOT_PRESENT;
-  return CopyOut(OwnDeviceExtensions(), count, properties);
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                             const VkAllocationCallbacks* allocator, VkDevice* device) {
   auto state = std::make_unique<DeviceState>();
   state->instance = StateOf(physical);
+  const PhysicalState::Facts& facts = PhysicalOf(physical).facts();
   VkPhysicalDeviceProperties properties;
-  ::vkGetPhysicalDeviceProperties(physical, &properties);
+  GetPhysicalDeviceProperties(physical, &properties);
   state->minor = std::min(state->instance->minor, static_cast<uint8_t>(VK_API_VERSION_MINOR(properties.apiVersion)));
-  if (!Enable(info->ppEnabledExtensionNames, info->enabledExtensionCount, &state->extensions, OffersDeviceExtension)) {
+  const auto offered = [&](size_t extension) {
+    return std::any_of(facts.extensions.begin(), facts.extensions.end(), [&](const VkExtensionProperties& e) {
+      return strcmp(e.extensionName, kExtensions[extension].name) == 0;
+    });
+  };
+  if (!Enable(info->ppEnabledExtensionNames, info->enabledExtensionCount, &state->extensions, offered)) {
     return VK_ERROR_EXTENSION_NOT_PRESENT;
   }
+  if (const VkResult checked = CheckFeatures(facts.features, *info); checked != VK_SUCCESS) return checked;
   std::vector<const char*> crossing;
   for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
     const char* name = info->ppEnabledExtensionNames[i];

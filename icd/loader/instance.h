@@ -1,6 +1,6 @@
 // File: instance.h
 //
-// Entry points for instances, physical devices and devices: what the driver answers itself, and what it checks before
+// Entry points for instances and devices: what the driver answers itself, and what it checks before
 // the runtime (flatbuf/guest) sends it on. Each behaves as the Vulkan command of its name.
 #ifndef SLUICE_ICD_LOADER_INSTANCE_H_
 #define SLUICE_ICD_LOADER_INSTANCE_H_
@@ -16,8 +16,6 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
 VKAPI_ATTR void VKAPI_CALL DestroyInstance(VkInstance instance, const VkAllocationCallbacks* allocator);
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance instance, const char* name);
 
-VKAPI_ATTR VkResult VKAPI_CALL EnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char* layer,
-                                                                  uint32_t* count, VkExtensionProperties* properties);
 VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                             const VkAllocationCallbacks* allocator, VkDevice* device);
 VKAPI_ATTR void VKAPI_CALL DestroyDevice(VkDevice device, const VkAllocationCallbacks* allocator);

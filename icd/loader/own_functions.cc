@@ -2,6 +2,7 @@
 #include "icd/loader/debug.h"
 #include "icd/loader/entry.h"
 #include "icd/loader/instance.h"
+#include "icd/loader/physical.h"
 #include "icd/loader/private_data.h"
 #include "icd/loader/procs.h"
 #include "icd/loader/queries.h"
@@ -39,6 +40,7 @@ const OwnFunction kOwnFunctions[] = {
     SLUICE_OWN(EnumerateDeviceExtensionProperties),
     SLUICE_OWN(EnumerateInstanceExtensionProperties),
     SLUICE_OWN(EnumeratePhysicalDeviceGroups),
+    SLUICE_OWN(EnumeratePhysicalDevices),
     SLUICE_OWN(GetDeviceGroupPresentCapabilitiesKHR),
     SLUICE_OWN(GetDeviceGroupSurfacePresentModesKHR),
     SLUICE_OWN(GetDeviceImageSparseMemoryRequirements),
@@ -49,7 +51,19 @@ const OwnFunction kOwnFunctions[] = {
     SLUICE_OWN(GetPhysicalDeviceExternalBufferProperties),
     SLUICE_OWN(GetPhysicalDeviceExternalFenceProperties),
     SLUICE_OWN(GetPhysicalDeviceExternalSemaphoreProperties),
+    SLUICE_OWN(GetPhysicalDeviceFeatures),
+    SLUICE_OWN(GetPhysicalDeviceFeatures2),
+    SLUICE_OWN(GetPhysicalDeviceFormatProperties),
+    SLUICE_OWN(GetPhysicalDeviceFormatProperties2),
+    SLUICE_OWN(GetPhysicalDeviceImageFormatProperties),
+    SLUICE_OWN(GetPhysicalDeviceImageFormatProperties2),
+    SLUICE_OWN(GetPhysicalDeviceMemoryProperties),
+    SLUICE_OWN(GetPhysicalDeviceMemoryProperties2),
     SLUICE_OWN(GetPhysicalDevicePresentRectanglesKHR),
+    SLUICE_OWN(GetPhysicalDeviceProperties),
+    SLUICE_OWN(GetPhysicalDeviceProperties2),
+    SLUICE_OWN(GetPhysicalDeviceQueueFamilyProperties),
+    SLUICE_OWN(GetPhysicalDeviceQueueFamilyProperties2),
     SLUICE_OWN(GetPhysicalDeviceSparseImageFormatProperties),
     SLUICE_OWN(GetPhysicalDeviceSparseImageFormatProperties2),
     SLUICE_OWN(GetPhysicalDeviceSurfaceCapabilities2KHR),

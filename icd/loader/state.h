@@ -29,6 +29,7 @@ struct InstanceState final : LostListener {
 
   uint8_t minor = 0;  // of Vulkan 1, as requested
   ExtensionSet extensions;
+  FutexLock lock;  // of what physical devices have
   Messengers debug;
   wsi::InstanceFunctions wsi;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "icd/loader/instance.h"
+#include "icd/loader/physical.h"
 
 namespace sluice::icd {
 namespace {
@@ -19,7 +20,7 @@ bool AttachWsi(VkDevice device, const VkDeviceCreateInfo& info, DeviceState* sta
   description.handle = device;
   description.physical = Physical(guest::FromState<VkPhysicalDevice>(guest::State(device)->physical));
   if (!wsi::LoadDeviceFunctions(device, GetDeviceProcAddr, &description.vk)) return false;
-  ::vkGetPhysicalDeviceMemoryProperties(description.physical.handle, &description.memory);
+  GetPhysicalDeviceMemoryProperties(description.physical.handle, &description.memory);
   if (info.queueCreateInfoCount == 0) return false;
   // An empty submission takes the channel's lock like any other: the program's own use of the queue does not matter.
   VkQueue queue = VK_NULL_HANDLE;
