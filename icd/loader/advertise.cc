@@ -13,11 +13,6 @@ namespace {
 
 constexpr uint32_t kNewestVersion = VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION);
 
-template <size_t N>
-void Text(char (&to)[N], const char* a, const char* b, const char* c) {
-  snprintf(to, N, "%s%s%s", a, b, c);
-}
-
 // Another UUID for every one, the same each time.
 void Stamp(uint8_t (&uuid)[VK_UUID_SIZE]) {
   constexpr char kMask[] = "Sluice driver id";
@@ -29,8 +24,8 @@ template <typename T>
 void NameDriver(T* properties, char (&name)[VK_MAX_DRIVER_NAME_SIZE], char (&info)[VK_MAX_DRIVER_INFO_SIZE]) {
   char behind[VK_MAX_DRIVER_INFO_SIZE];
   snprintf(behind, sizeof(behind), "%.100s: %.140s", name, info);
-  Text(name, "Sluice", "", "");
-  Text(info, behind, "", "");
+  snprintf(name, sizeof(name), "Sluice");
+  memcpy(info, behind, sizeof(behind));
   properties->conformanceVersion = {};
 }
 
@@ -61,7 +56,7 @@ void CutProperties(Blocks* blocks) {
   p.apiVersion = std::min(p.apiVersion, kNewestVersion);
   char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
   snprintf(name, sizeof(name), "%.200s", p.deviceName);
-  Text(p.deviceName, "Sluice (", name, ")");
+  snprintf(p.deviceName, sizeof(p.deviceName), "Sluice (%.200s)", name);
   CutLimits(&p.limits);
   p.sparseProperties = {};
   if (auto* d = blocks->Find<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)) {
