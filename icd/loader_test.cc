@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -334,8 +335,13 @@ TEST(SeveralDevices, AllAreSeenAndWorkAndADomainMayChooseAmongThem) {
     if (entry.path().filename().string().find("lvp") != std::string::npos) manifest = entry.path();
   }
   if (manifest.empty()) GTEST_SKIP() << "no lavapipe here";
+  // A copy of the library: the same one twice would be one device.
+  const std::string library = "/usr/lib/x86_64-linux-gnu/libvulkan_lvp.so";
+  if (!std::filesystem::exists(library)) GTEST_SKIP() << "no " << library;
   const std::string second = domain.directory() + "/lvp2.json";
-  std::filesystem::copy_file(manifest, second);
+  std::filesystem::copy_file(library, domain.directory() + "/libvulkan_lvp2.so");
+  std::ofstream(second) << R"({"file_format_version": "1.0.0", "ICD": {"library_path": ")" << domain.directory()
+                        << R"(/libvulkan_lvp2.so", "api_version": "1.3.230"}})";
   domain.environment = {{"VK_DRIVER_FILES", manifest + ":" + second}};
   ASSERT_TRUE(domain.Start());
   domain.UseHere();

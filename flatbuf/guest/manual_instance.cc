@@ -107,11 +107,19 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateInstanceLayerProperties(uint32_t* pPro
   return VK_SUCCESS;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhysicalDevice, const char* pLayerName,
-                                                                    uint32_t* pPropertyCount, VkExtensionProperties*) {
+// Those of the driver behind that cross the wire. Asked for each time: a driver around this runtime keeps the answer.
+VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhysicalDevice physicalDevice,
+                                                                    const char* pLayerName, uint32_t* pPropertyCount,
+                                                                    VkExtensionProperties* pProperties) {
   if (pLayerName != nullptr) return VK_ERROR_LAYER_NOT_PRESENT;
-  *pPropertyCount = 0;
-  return VK_SUCCESS;
+  ChannelLock lock(physicalDevice);
+  const auto* reply = Call_vkEnumerateDeviceExtensionProperties(lock.channel(), physicalDevice);
+  if (reply == nullptr || reply->result() < 0 || reply->properties() == nullptr) {
+    *pPropertyCount = 0;
+    return reply == nullptr ? VK_ERROR_INITIALIZATION_FAILED : static_cast<VkResult>(reply->result());
+  }
+  return CopyOut(reply->properties()->Data(), reply->properties()->size(), sizeof(VkExtensionProperties),
+                 pPropertyCount, pProperties);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceLayerProperties(VkPhysicalDevice, uint32_t* pPropertyCount,
