@@ -163,7 +163,7 @@ std::unique_ptr<XServer> XServer::Start(const std::vector<std::string>& argument
   UniqueFd write_end(ends[1]);
   fcntl(read_end.get(), F_SETFD, FD_CLOEXEC);
   std::vector<std::string> argv = {
-      "Xvfb", "-displayfd", std::to_string(write_end.get()), "-screen", "0", "640x480x24", "-noreset", "-ac"};
+      "Xvfb", "-displayfd", std::to_string(write_end.get()), "-screen", "0", "800x600x24", "-noreset", "-ac"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   const std::string log = server->directory_.path() + "/log";
   auto process = ChildProcess::Start(argv, {}, "", log);

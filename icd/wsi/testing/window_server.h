@@ -60,7 +60,7 @@ std::string ReadText(const std::string& path);
 
 class XServer {
  public:
-  // A screen of 640x480 at depth 24. `arguments`: more of Xvfb's.
+  // A screen of 800x600 at depth 24. `arguments`: more of Xvfb's.
   static std::unique_ptr<XServer> Start(const std::vector<std::string>& arguments, std::string* why);
 
   const std::string& display() const { return display_; }  // ":N"
