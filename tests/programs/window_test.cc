@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "icd/wsi/testing/window_server.h"
 #include "tests/programs/window_frames.h"
 
@@ -20,7 +21,7 @@ using wsi::testing::TemporaryDirectory;
 constexpr char kBuild[] = SLUICE_BUILD_DIRECTORY;
 constexpr char kValidation[] = "VK_LAYER_KHRONOS_validation";
 // A native run may miss some of the frames that the other one shows; together they have them all.
-constexpr int kNativeRuns = 10;
+constexpr int kNativeRuns = 20;
 
 struct Program {
   std::string name;
@@ -71,6 +72,21 @@ std::string NativeManifest() {
   return manifest;
 }
 
+// How much a picture differs from the one of `others` that is most like it.
+std::string Closest(const Pixels& picture, const std::set<Pixels>& others) {
+  size_t fewest = SIZE_MAX, first = 0, last = 0;
+  for (const Pixels& other : others) {
+    size_t count = 0, from = 0, to = 0;
+    for (size_t i = 0; i < picture.size() && i < other.size(); i++) {
+      if (picture[i] == other[i]) continue;
+      if (count++ == 0) from = i;
+      to = i;
+    }
+    if (count < fewest) fewest = count, first = from, last = to;
+  }
+  return absl::StrCat("the closest has ", fewest, " other pixels, from ", first, " to ", last);
+}
+
 class WindowTest : public ::testing::TestWithParam<Program> {
  protected:
   void SetUp() override {
@@ -103,15 +119,17 @@ class WindowTest : public ::testing::TestWithParam<Program> {
 TEST_P(WindowTest, EveryPictureIsOneOfTheNativeRuns) {
   const ProgramRun sluice = RunSluice();
   ASSERT_EQ(sluice.status, 0) << sluice.output << domain_->Log();
-  EXPECT_GE(sluice.frames.size(), 3u) << "different pictures were seen";
-  std::set<Pixels> missing = sluice.frames;
+  EXPECT_GE(sluice.frames.size(), 2u) << "different pictures were seen";
+  std::set<Pixels> missing = sluice.frames, seen;
   for (int i = 0; i < kNativeRuns && !missing.empty(); i++) {
     const ProgramRun native = RunNative();
     ASSERT_EQ(native.status, 0) << "natively: " << native.output;
     for (const Pixels& frame : native.frames) missing.erase(frame);
+    seen.insert(native.frames.begin(), native.frames.end());
   }
-  EXPECT_TRUE(missing.empty()) << missing.size() << " of " << sluice.frames.size()
-                               << " pictures were never seen natively";
+  for (const Pixels& frame : missing) {
+    ADD_FAILURE() << "a picture was never seen natively, where " << seen.size() << " were; " << Closest(frame, seen);
+  }
 }
 
 TEST_P(WindowTest, TheValidationLayerIsQuiet) {
@@ -134,12 +152,12 @@ ProgramWindow Frames(std::vector<std::string> argv, const char* count, uint32_t 
   argv.insert(argv.end(), {"--suppress_popups", "--c", count});
   return {std::move(argv), width, height};
 }
-// `vkcube`, perhaps with arguments: 40 frames, each turned a little further.
+// `vkcube`, perhaps with arguments, which may make it fast: each frame is turned a little further.
 Program Cube(const std::string& name, bool wayland, const std::string& binary, std::vector<std::string> arguments) {
   std::vector<std::string> argv = {binary, "--width", "320", "--height", "240"};
-  Program program = {name, wayland, {}, Frames(argv, "60", 320, 240)};
+  Program program = {name, wayland, {}, Frames(argv, "160", 320, 240)};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  program.sluice = Frames(argv, "40", 320, 240);
+  program.sluice = Frames(argv, arguments.empty() ? "40" : "140", 320, 240);
   return program;
 }
 // Natively, too, vkcubepp finds no queue to present on when it is told a size.
