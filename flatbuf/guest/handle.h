@@ -66,9 +66,26 @@ struct GuestCommandPool {
   Buffer<GuestCommandBuffer*> buffers;
   Recorder* free_recorders = nullptr;  // as many as recorded at once, of the pool's buffers
 };
+// Descriptors by type: how many a layout needs, how many a pool has left.
+inline constexpr size_t kDescriptorTypes = VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT + 1;
+struct DescriptorCounts {
+  uint64_t of[kDescriptorTypes] = {};
+};
+struct GuestSetLayout {
+  uint64_t id = 0;
+  DescriptorCounts needs;      // without the binding of variable count
+  int32_t variable_type = -1;  // VkDescriptorType of that binding; -1: none
+  bool countable = true;       // false: descriptors of types that are not counted
+};
 struct GuestDescriptorPool {
   uint64_t id = 0;
   Buffer<uint64_t> sets;
+  uint64_t max_sets = 0;
+  DescriptorCounts size;  // when empty
+  DescriptorCounts left;
+  uint64_t sets_left = 0;
+  // False once sets were freed or the driver was asked: then only the driver knows whether there is room.
+  bool counted = true;
 };
 struct GuestMemory {
   uint64_t id = 0;
@@ -108,6 +125,7 @@ SLUICE_GUEST_STATE(VkQueue, GuestQueue);
 SLUICE_GUEST_STATE(VkCommandBuffer, GuestCommandBuffer);
 SLUICE_GUEST_STATE(VkCommandPool, GuestCommandPool);
 SLUICE_GUEST_STATE(VkDescriptorPool, GuestDescriptorPool);
+SLUICE_GUEST_STATE(VkDescriptorSetLayout, GuestSetLayout);
 SLUICE_GUEST_STATE(VkDeviceMemory, GuestMemory);
 SLUICE_GUEST_STATE(VkFence, GuestFence);
 SLUICE_GUEST_STATE(VkDescriptorUpdateTemplate, GuestUpdateTemplate);

@@ -35,7 +35,8 @@ class Cmd:
             raise RegistryError(f"{name}: unknown keys {sorted(set(options) - known)}")
         self.name, self.result, self.params = name, command.result, command.params
         self.options = options
-        self.reply = options.get("reply", False)
+        self.maybe = options.get("reply") == "maybe"  # the guest decides, message by message
+        self.reply = options.get("reply", False) is True
         self.wake = options.get("wake", False)
         self.worker_manual = options.get("worker") == "manual"
         self.guest_manual = options.get("guest") == "manual"

@@ -19,7 +19,7 @@ def command_states(model, cmds, stream):
         if core in allow["refused_commands"]:
             state = ("refused", allow["refused_commands"][core])
         elif core in crossing:
-            state = ("crosses", "waits for an answer" if crossing[core].reply else "")
+            state = ("crosses", "waits for an answer" if crossing[core].reply else "waits where the driver may refuse" if crossing[core].maybe else "")
         elif core in recorded:
             state = ("recorded", "")
         elif core in guest_only:

@@ -108,7 +108,7 @@ def schema_cc(cmds, stream, schema):
     o += ["  }", "  return nullptr;", "}", "", "const char* RootTable(uint16_t opcode, bool reply) {",
           "  switch (static_cast<Opcode>(opcode)) {"]
     for c in cmds:
-        answer = f'"Reply_{c.name}"' if c.reply else "nullptr"
+        answer = f'"Reply_{c.name}"' if c.reply or c.maybe else "nullptr"
         o.append(f'    case Opcode::k{c.short}: return reply ? {answer} : "Cmd_{c.name}";')
     o += ['    case Opcode::kCommandStream: return reply ? nullptr : "CommandStream";', "    default: return nullptr;", "  }", "}", "",
           "const char kSchemaText[] ="]

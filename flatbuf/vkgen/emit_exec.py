@@ -75,7 +75,7 @@ def command_fn(model, c):
          f'  if (in == nullptr) return m.Bad("{c.name}: malformed");', f'  Decoder d(c, "{c.name}");']
     if c.reply:
         o.append("  if (!m.WantsReply()) return m.Bad(\"reply flag\");")
-    else:
+    elif not c.maybe:
         o.append("  if (m.WantsReply()) return m.Bad(\"reply flag\");")
     fields = c.fields
     for f in fields:
@@ -179,12 +179,12 @@ def create_body(model, c):
     if creates.count:
         o.append("  made.Limit(result < 0 ? 0 : count);")
     if not c.reply:
-        o.append("  made.KeepFailed();")
+        o.append("  if (!m.WantsReply()) made.KeepFailed();")
     partial = "true" if "Pipelines" in c.name else "false"
     o.append(f"  if (!made.Commit(result, {partial})) return d.error();")
     if not c.reply:
-        o.append("  return d.Lost(result);")
-    else:
+        o.append(f"  {'if (!m.WantsReply()) ' if c.maybe else ''}return d.Lost(result);")
+    if c.reply or c.maybe:
         args = ["c.fbb"]
         args += ["result"] if c.result == "VkResult" else []
         if creates.kind == "handles":

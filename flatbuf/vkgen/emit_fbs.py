@@ -98,6 +98,6 @@ def reply_fields(model, c):
 
 def command(model, c):
     out = [f"table Cmd_{c.name} {{ " + " ".join(f"{n}:{t};" for n, t in request_fields(model, c)) + " }"]
-    if c.reply:
+    if c.reply or c.maybe:
         out.append(f"table Reply_{c.name} {{ " + " ".join(f"{n}:{t};" for n, t in reply_fields(model, c)) + " }")
     return out

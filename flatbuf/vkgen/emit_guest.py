@@ -217,8 +217,13 @@ def send_params(model, c):
     return params + [f"{C_SCALAR[t]} {n}" for n, t in c.extra]
 
 
-def send_proto(model, c):
-    head = f"const vk::Reply_{c.name}* Call_{c.name}" if c.reply else f"bool Send_{c.name}"
+def waits(c):
+    """Whether to wait for an answer, for each function there is."""
+    return [False, True] if c.maybe else [c.reply]
+
+
+def send_proto(model, c, wait):
+    head = f"const vk::Reply_{c.name}* Call_{c.name}" if wait else f"bool Send_{c.name}"
     return f"{head}({', '.join(['GuestChannel& channel'] + send_params(model, c))})"
 
 
@@ -227,7 +232,7 @@ def send_h(model, cmds):
          "// A reply lives until the next Call. All need the channel's lock.", "#ifndef SLUICE_FLATBUF_VK_GUEST_SEND_H_",
          "#define SLUICE_FLATBUF_VK_GUEST_SEND_H_", "", '#include "flatbuf/guest/channel.h"',
          '#include "flatbuf/vk/guest_encode.h"', "", "namespace sluice::guest {", ""]
-    o += [send_proto(model, c) + ";" for c in cmds]
+    o += [send_proto(model, c, wait) + ";" for c in cmds for wait in waits(c)]
     o += ["", "}  // namespace sluice::guest", "", "#endif"]
     return "\n".join(o) + "\n"
 
@@ -235,10 +240,10 @@ def send_h(model, cmds):
 def send_cc(model, cmds, stream):
     o = [HEADER, '#include "flatbuf/vk/guest_send.h"', "", '#include "flatbuf/guest/encode_support.h"', '#include "flatbuf/guest/out_chain.h"',
          '#include "flatbuf/vk/opcodes.h"', "", "namespace sluice::guest {", ""]
-    for c in cmds:
+    for c, wait in [(c, wait) for c in cmds for wait in waits(c)]:
         fields = [f for f in c.fields if f.kind != "ignore"]
         pre, add = encode_fields(model, c.name, fields, "")
-        o += [send_proto(model, c) + " {", "  Builder& b = channel.fbb();", "  b.Clear();", *pre]
+        o += [send_proto(model, c, wait) + " {", "  Builder& b = channel.fbb();", "  b.Clear();", *pre]
         for x in c.outs:
             if x.kind == "chain":
                 o.append(f"  const auto {x.wire}_chain = EncodeOutChain(b, vk::kOut_{short(x.type)}, {x.name}, 1);")
@@ -255,7 +260,7 @@ def send_cc(model, cmds, stream):
             o.append("  t.add_id(id);" if c.creates.kind == "handle" else "  t.add_ids(id_vector);")
         o += [f"  t.add_{n}({n});" for n, _ in c.extra]
         o.append("  b.Finish(t.Finish());")
-        if c.reply:
+        if wait:
             o.append(f"  return CallAndVerify<vk::Reply_{c.name}>(channel, vk::Opcode::k{c.short});")
         else:
             o.append(f"  return SendFinished(channel, vk::Opcode::k{c.short}, {'true' if c.wake else 'false'});")

@@ -64,10 +64,9 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         path = out / name
+        # What has not changed keeps its time, so that little is compiled again.
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-        else:
-            path.touch()
     return 0
 
 

@@ -250,6 +250,53 @@ TEST_F(ApiTest, TemplatesAreExpandedAndInlineUniformsCross) {
   vkDestroyDescriptorSetLayout(d->device, layout, nullptr);
 }
 
+TEST_F(ApiTest, DescriptorSetsAreWaitedForOnlyWhereTheDriverMayRefuse) {
+  const VkDescriptorSetLayoutBinding binding = {.binding = 0,
+                                                .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                .descriptorCount = 2,
+                                                .stageFlags = VK_SHADER_STAGE_ALL};
+  const VkDescriptorSetLayoutCreateInfo layout_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 1, .pBindings = &binding};
+  VkDescriptorSetLayout layout = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDescriptorSetLayout(d->device, &layout_info, nullptr, &layout), VK_SUCCESS);
+  const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 5};
+  const VkDescriptorPoolCreateInfo pool_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                                .flags = VK_DESCRIPTOR_POOL_CREATE_FREE_DESCRIPTOR_SET_BIT,
+                                                .maxSets = 8,
+                                                .poolSizeCount = 1,
+                                                .pPoolSizes = &size};
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  ASSERT_EQ(vkCreateDescriptorPool(d->device, &pool_info, nullptr, &pool), VK_SUCCESS);
+  const VkDescriptorSetAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                                .descriptorPool = pool,
+                                                .descriptorSetCount = 1,
+                                                .pSetLayouts = &layout};
+  // Whether the last allocation asked for an answer.
+  auto waited = [&] {
+    h->Pump();
+    const auto& m = h->messages.back();
+    EXPECT_EQ(m.opcode, static_cast<uint16_t>(vk::Opcode::kAllocateDescriptorSets));
+    return (m.flags & wire::kFrameReply) != 0;
+  };
+  std::array<VkDescriptorSet, 4> sets = {};
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &sets[0]), VK_SUCCESS);
+  EXPECT_FALSE(waited());
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &sets[1]), VK_SUCCESS);
+  EXPECT_FALSE(waited());
+  // One descriptor is left, and two are wanted: the driver decides.
+  vkAllocateDescriptorSets(d->device, &allocate, &sets[2]);
+  EXPECT_TRUE(waited());
+  ASSERT_EQ(vkResetDescriptorPool(d->device, pool, 0), VK_SUCCESS);
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &sets[0]), VK_SUCCESS);
+  EXPECT_FALSE(waited()) << "an empty pool has room";
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &sets[1]), VK_SUCCESS);
+  ASSERT_EQ(vkFreeDescriptorSets(d->device, pool, 1, &sets[0]), VK_SUCCESS);
+  ASSERT_EQ(vkAllocateDescriptorSets(d->device, &allocate, &sets[0]), VK_SUCCESS);
+  EXPECT_TRUE(waited()) << "the pool may be fragmented";
+  vkDestroyDescriptorPool(d->device, pool, nullptr);
+  vkDestroyDescriptorSetLayout(d->device, layout, nullptr);
+}
+
 TEST_F(ApiTest, TimelineSemaphoresCountOnBothSides) {
   const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                           .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
