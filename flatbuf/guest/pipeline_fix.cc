@@ -32,6 +32,15 @@ FixedPipeline::FixedPipeline(const VkGraphicsPipelineCreateInfo& from) : info_(f
   if (!rasterizes || (!fragment && !output)) info_.pMultisampleState = nullptr;
   if (!rasterizes || !fragment) info_.pDepthStencilState = nullptr;
   if (!rasterizes || !output) info_.pColorBlendState = nullptr;
+  // Without a render pass the formats tell which attachments there are.
+  if (info_.renderPass == VK_NULL_HANDLE && output) {
+    const auto* rendering =
+        vk::FindInChain<VkPipelineRenderingCreateInfo>(info_.pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO);
+    if (rendering == nullptr || rendering->colorAttachmentCount == 0) info_.pColorBlendState = nullptr;
+    const bool depth = rendering != nullptr && (rendering->depthAttachmentFormat != VK_FORMAT_UNDEFINED ||
+                                                rendering->stencilAttachmentFormat != VK_FORMAT_UNDEFINED);
+    if (!depth) info_.pDepthStencilState = nullptr;
+  }
   if (!before && !fragment && !output) {
     info_.renderPass = VK_NULL_HANDLE;
     info_.subpass = 0;

@@ -12,8 +12,6 @@
 #include "flatbuf/vkgen/cast_raw.h"
 #include "gpu-domain/exec/testing/guest_program.h"
 #include "gpu-domain/exec/testing/harness.h"
-#include "gpu-domain/exec/testing/triangle_frag.h"
-#include "gpu-domain/exec/testing/triangle_vert.h"
 
 namespace sluice::exec {
 namespace {
@@ -313,91 +311,6 @@ TEST_F(ApiTest, TimelineSemaphoresCountOnBothSides) {
   ASSERT_EQ(vkGetSemaphoreCounterValue(d->device, semaphore, &value), VK_SUCCESS);
   EXPECT_EQ(value, 9u);
   vkDestroySemaphore(d->device, semaphore, nullptr);
-}
-
-TEST_F(ApiTest, StateThatDoesNotCountMayBeGarbage) {
-  // Never dereferenced, if all is right.
-  const void* garbage = vk::HandleCast<VkBuffer>(0x10);
-  const VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-  VkPipelineLayout layout = VK_NULL_HANDLE;
-  ASSERT_EQ(vkCreatePipelineLayout(d->device, &layout_info, nullptr, &layout), VK_SUCCESS);
-  const VkShaderModuleCreateInfo vertex = {
-      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof(triangle_vert), .pCode = triangle_vert};
-  const VkShaderModuleCreateInfo fragment = {
-      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof(triangle_frag), .pCode = triangle_frag};
-  const std::array<VkPipelineShaderStageCreateInfo, 2> stages = {{
-      {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-       .pNext = &vertex,
-       .stage = VK_SHADER_STAGE_VERTEX_BIT,
-       .pName = "main"},
-      {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-       .pNext = &fragment,
-       .stage = VK_SHADER_STAGE_FRAGMENT_BIT,
-       .pName = "main"},
-  }};
-  const VkPipelineVertexInputStateCreateInfo input = {.sType =
-                                                          VK_STRUCTURE_TYPE_PIPELINE_VERTEX_INPUT_STATE_CREATE_INFO};
-  const VkPipelineInputAssemblyStateCreateInfo assembly = {
-      .sType = VK_STRUCTURE_TYPE_PIPELINE_INPUT_ASSEMBLY_STATE_CREATE_INFO,
-      .topology = VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST};
-  const VkPipelineViewportStateCreateInfo viewport = {.sType = VK_STRUCTURE_TYPE_PIPELINE_VIEWPORT_STATE_CREATE_INFO,
-                                                      .viewportCount = 1,
-                                                      .pViewports = static_cast<const VkViewport*>(garbage),
-                                                      .scissorCount = 1,
-                                                      .pScissors = static_cast<const VkRect2D*>(garbage)};
-  VkPipelineRasterizationStateCreateInfo rasterization = {
-      .sType = VK_STRUCTURE_TYPE_PIPELINE_RASTERIZATION_STATE_CREATE_INFO, .lineWidth = 1};
-  const VkPipelineMultisampleStateCreateInfo multisample = {
-      .sType = VK_STRUCTURE_TYPE_PIPELINE_MULTISAMPLE_STATE_CREATE_INFO, .rasterizationSamples = VK_SAMPLE_COUNT_1_BIT};
-  const VkPipelineColorBlendAttachmentState attachment = {.colorWriteMask = 0xf};
-  const VkPipelineColorBlendStateCreateInfo blend = {.sType = VK_STRUCTURE_TYPE_PIPELINE_COLOR_BLEND_STATE_CREATE_INFO,
-                                                     .logicOp = static_cast<VkLogicOp>(0x7f7f7f7f),
-                                                     .attachmentCount = 1,
-                                                     .pAttachments = &attachment};
-  const std::array<VkDynamicState, 2> states = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_SCISSOR};
-  const VkPipelineDynamicStateCreateInfo dynamic = {.sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO,
-                                                    .dynamicStateCount = 2,
-                                                    .pDynamicStates = states.data()};
-  VkPipelineCreationFeedback feedback = {.flags = 0x55};
-  const VkPipelineCreationFeedbackCreateInfo feedback_info = {
-      .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO, .pPipelineCreationFeedback = &feedback};
-  const VkFormat format = VK_FORMAT_R8G8B8A8_UNORM;
-  const VkPipelineRenderingCreateInfo rendering = {.sType = VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO,
-                                                   .pNext = &feedback_info,
-                                                   .colorAttachmentCount = 1,
-                                                   .pColorAttachmentFormats = &format};
-  VkGraphicsPipelineCreateInfo info = {
-      .sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO,
-      .pNext = &rendering,
-      .stageCount = 2,
-      .pStages = stages.data(),
-      .pVertexInputState = &input,
-      .pInputAssemblyState = &assembly,
-      .pTessellationState = static_cast<const VkPipelineTessellationStateCreateInfo*>(garbage),
-      .pViewportState = &viewport,
-      .pRasterizationState = &rasterization,
-      .pMultisampleState = &multisample,
-      .pDepthStencilState = nullptr,
-      .pColorBlendState = &blend,
-      .pDynamicState = &dynamic,
-      .layout = layout,
-      .basePipelineHandle = vk::HandleCast<VkPipeline>(0x123456)};
-  VkPipeline pipeline = VK_NULL_HANDLE;
-  ASSERT_EQ(vkCreateGraphicsPipelines(d->device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline), VK_SUCCESS)
-      << h->status();
-  EXPECT_EQ(feedback.flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT, 0u);
-  vkDestroyPipeline(d->device, pipeline, nullptr);
-  // Without rasterization nothing behind it counts.
-  rasterization.rasterizerDiscardEnable = VK_TRUE;
-  info.stageCount = 1;
-  info.pViewportState = static_cast<const VkPipelineViewportStateCreateInfo*>(garbage);
-  info.pMultisampleState = static_cast<const VkPipelineMultisampleStateCreateInfo*>(garbage);
-  info.pDepthStencilState = static_cast<const VkPipelineDepthStencilStateCreateInfo*>(garbage);
-  info.pColorBlendState = static_cast<const VkPipelineColorBlendStateCreateInfo*>(garbage);
-  EXPECT_EQ(vkCreateGraphicsPipelines(d->device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline), VK_SUCCESS)
-      << h->status();
-  vkDestroyPipeline(d->device, pipeline, nullptr);
-  vkDestroyPipelineLayout(d->device, layout, nullptr);
 }
 
 }  // namespace
