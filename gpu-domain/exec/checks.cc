@@ -99,6 +99,24 @@ bool LayoutBindingsFit(const VkDescriptorSetLayoutCreateInfo& v) {
   return descriptors <= 4'000'000;
 }
 
+namespace {
+
+// Depth and blending without a render pass: the formats tell whether they are looked at. A part that does not know them
+// must be ready for any.
+bool AttachmentStatePresent(const VkGraphicsPipelineCreateInfo& v, bool fragment, bool output) {
+  if (v.renderPass != VK_NULL_HANDLE || !vk::Rasterizes(v)) return true;
+  if (fragment && !output) return v.pDepthStencilState != nullptr && v.pMultisampleState != nullptr;
+  const auto* rendering =
+      vk::FindInChain<VkPipelineRenderingCreateInfo>(v.pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO);
+  if (!output || rendering == nullptr) return true;
+  const bool depth = rendering->depthAttachmentFormat != VK_FORMAT_UNDEFINED ||
+                     rendering->stencilAttachmentFormat != VK_FORMAT_UNDEFINED;
+  return (!fragment || !depth || v.pDepthStencilState != nullptr) &&
+         (rendering->colorAttachmentCount == 0 || v.pColorBlendState != nullptr);
+}
+
+}  // namespace
+
 bool GraphicsStatePresent(const VkGraphicsPipelineCreateInfo& v) {
   using vk::IsDynamic;
   const VkGraphicsPipelineLibraryFlagsEXT own = vk::OwnState(v);
@@ -111,6 +129,7 @@ bool GraphicsStatePresent(const VkGraphicsPipelineCreateInfo& v) {
     if (v.pVertexInputState == nullptr && !IsDynamic(v, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT)) return false;
   }
   if ((before || fragment) && v.layout == VK_NULL_HANDLE) return false;
+  if (!AttachmentStatePresent(v, fragment, output)) return false;
   if (!before) return true;
   if (v.stageCount == 0 || v.pRasterizationState == nullptr) return false;
   if (vk::HasTessellation(v) && v.pTessellationState == nullptr) return false;

@@ -85,6 +85,8 @@ class PipelineTest : public ::testing::Test {
   const VkPipelineDynamicStateCreateInfo dynamic = {.sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO,
                                                     .dynamicStateCount = 2,
                                                     .pDynamicStates = states.data()};
+  const VkPipelineDepthStencilStateCreateInfo depth = {.sType =
+                                                           VK_STRUCTURE_TYPE_PIPELINE_DEPTH_STENCIL_STATE_CREATE_INFO};
   const VkFormat format = VK_FORMAT_R8G8B8A8_UNORM;
 };
 
@@ -166,7 +168,7 @@ TEST_F(PipelineTest, LibrariesAreMadeInPartsAndLinked) {
       info.stageCount = 1;
       info.pStages = &stages[1];
       info.pMultisampleState = &multisample;
-      info.pDepthStencilState = nullptr;
+      info.pDepthStencilState = &depth;
       info.layout = layout;
     }
     if ((flags & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT) != 0) {
