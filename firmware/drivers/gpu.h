@@ -49,8 +49,9 @@ struct GpuOptions {
   uint16_t queue_size = 64;
   uint64_t features = gpu::kFeatureVirgl | gpu::kFeatureEdid | gpu::kFeatureResourceBlob | gpu::kFeatureContextInit |
                       kVirtioFeatureIndirect | kVirtioFeatureEventIdx;
-  uint64_t timeout_ns = 30'000'000'000;       // until a command that is waited for counts as lost
-  uint64_t reset_timeout_ns = 1'000'000'000;  // until a device that does not reset counts as none
+  // Until a command that is waited for counts as lost: longer than the device itself gives a worker to come up.
+  uint64_t timeout_ns = 150'000'000'000;
+  uint64_t reset_timeout_ns = 10'000'000'000;  // until a device that does not reset counts as none
 };
 
 class Gpu {
