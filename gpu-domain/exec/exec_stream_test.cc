@@ -1,5 +1,5 @@
 // Command streams from the guest's vkCmd* to the driver's, on the driver that only looks: every kind of command, what
-// structures in the pool carry, pieces, and the life of command buffers. exec_refusal_stream_test has the hostile side.
+// structures in the pool carry, pieces, and the life of command buffers. exec_stream_refusal_test has the hostile side.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -44,6 +44,8 @@ class Pool {
     if (size == 0) return true;
     if (place == 0) return optional || d_.Bad(what);
     if (place > words_.size() || size > (words_.size() - place + 1) * 8) return d_.Bad(what);
+    // Rows may share what lies here, and the driver looks at it for each of them.
+    if (!d_.Charge((size + 7) / 8)) return false;
     *out = words_.data() + place - 1;
     return true;
   }

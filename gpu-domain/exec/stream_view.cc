@@ -53,8 +53,9 @@ class Table {
   // A vector of elements that are `size` bytes long, at `alignment`.
   bool Vector(uint64_t at, uint32_t size, uint32_t alignment, const uint8_t** data, uint32_t* length) const {
     if (!Inside(at, 4)) return false;
-    const uint64_t vector = at + Get<uint32_t>(at);
-    if (vector % 4 != 0 || vector > bytes_.size() - 4 || vector < table_) return false;
+    const uint32_t offset = Get<uint32_t>(at);
+    const uint64_t vector = at + offset;
+    if (offset == 0 || vector % 4 != 0 || vector > bytes_.size() - 4 || vector < table_) return false;
     *length = Get<uint32_t>(vector);
     *data = bytes_.data() + vector + 4;
     return uint64_t{*length} * size <= bytes_.size() - vector - 4 && (vector + 4) % alignment == 0;
