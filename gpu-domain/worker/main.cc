@@ -40,7 +40,8 @@ ABSL_FLAG(uint64_t, memory_bytes, uint64_t{256} << 20, "quota for device memory 
 ABSL_FLAG(uint32_t, max_contexts, 16, "contexts alive at once");
 ABSL_FLAG(std::vector<std::string>, gpus, {}, "parts of Vulkan device names, comma-separated; empty: all devices");
 ABSL_FLAG(bool, require_hardware, false, "use no device that is a CPU");
-ABSL_FLAG(absl::Duration, gpu_timeout, absl::Seconds(30), "GPU work that takes longer is a hang");
+// A driver on a CPU compiles shaders in here, and on a busy or emulated processor that alone has taken 30 s.
+ABSL_FLAG(absl::Duration, gpu_timeout, absl::Seconds(120), "GPU work that takes longer is a hang");
 ABSL_FLAG(absl::Duration, reply_timeout, absl::Seconds(10), "how long a guest may leave its reply ring full");
 ABSL_FLAG(bool, capture, false, "descriptor 5 is a capture file");
 ABSL_FLAG(bool, jail, true,
