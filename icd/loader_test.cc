@@ -2,6 +2,7 @@
 // messages.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <vulkan/vk_icd.h>
 
 #include <algorithm>
@@ -340,6 +341,7 @@ TEST(SeveralDevices, AllAreSeenAndWorkAndADomainMayChooseAmongThem) {
   if (!std::filesystem::exists(library)) GTEST_SKIP() << "no " << library;
   const std::string second = domain.directory() + "/lvp2.json";
   std::filesystem::copy_file(library, domain.directory() + "/libvulkan_lvp2.so");
+  chmod(domain.directory().c_str(), 0755);  // workers are nobody
   std::ofstream(second) << R"({"file_format_version": "1.0.0", "ICD": {"library_path": ")" << domain.directory()
                         << R"(/libvulkan_lvp2.so", "api_version": "1.3.230"}})";
   domain.environment = {{"VK_DRIVER_FILES", manifest + ":" + second}};
