@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "flatbuf/guest/channel.h"
 #include "flatbuf/guest/platform.h"
@@ -49,6 +50,9 @@ class SocketPlatform final : public guest::Platform {
   const wire::Capset& capset() const { return connection_->capset(); }
   // What the domain said when it ended the context, for a person. "" while it lives.
   std::string LostMessage();
+
+  // The ring's memory and its bytes, for tests.
+  std::pair<void*, uint64_t> ring() { return {ring_, ring_bytes_}; }
 
   // Null: nobody listens. Not owned.
   void SetLostListener(LostListener* listener) { listener_.store(listener, std::memory_order_release); }
