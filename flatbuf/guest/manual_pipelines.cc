@@ -29,12 +29,14 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateGraphicsPipelines(VkDevice device, VkPipe
                                                          uint32_t createInfoCount,
                                                          const VkGraphicsPipelineCreateInfo* pCreateInfos,
                                                          const VkAllocationCallbacks*, VkPipeline* pPipelines) {
-  for (uint32_t i = 0; i < createInfoCount; i++) ClearCreationFeedback(pCreateInfos[i].pNext);
   ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  const uint64_t start = lock.channel().platform().NowNs();
   const auto* reply = Call_vkCreateGraphicsPipelines(lock.channel(), device, pipelineCache, createInfoCount,
                                                      pCreateInfos, ids.data(), ids.size());
+  const uint64_t each = (lock.channel().platform().NowNs() - start) / (createInfoCount == 0 ? 1 : createInfoCount);
+  for (uint32_t i = 0; i < createInfoCount; i++) WriteCreationFeedback(pCreateInfos[i].pNext, each);
   return FinishPipelines(lock.channel(), reply, ids, pPipelines);
 }
 
@@ -42,12 +44,14 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateComputePipelines(VkDevice device, VkPipel
                                                         uint32_t createInfoCount,
                                                         const VkComputePipelineCreateInfo* pCreateInfos,
                                                         const VkAllocationCallbacks*, VkPipeline* pPipelines) {
-  for (uint32_t i = 0; i < createInfoCount; i++) ClearCreationFeedback(pCreateInfos[i].pNext);
   ChannelLock lock(device);
   Buffer<uint64_t> ids;
   if (!NewIds(lock.channel(), createInfoCount, &ids)) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  const uint64_t start = lock.channel().platform().NowNs();
   const auto* reply = Call_vkCreateComputePipelines(lock.channel(), device, pipelineCache, createInfoCount,
                                                     pCreateInfos, ids.data(), ids.size());
+  const uint64_t each = (lock.channel().platform().NowNs() - start) / (createInfoCount == 0 ? 1 : createInfoCount);
+  for (uint32_t i = 0; i < createInfoCount; i++) WriteCreationFeedback(pCreateInfos[i].pNext, each);
   return FinishPipelines(lock.channel(), reply, ids, pPipelines);
 }
 

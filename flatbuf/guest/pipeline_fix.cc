@@ -76,12 +76,17 @@ void FixRendering(const VkGraphicsPipelineCreateInfo& pipeline, VkPipelineRender
   link.stencilAttachmentFormat = VK_FORMAT_UNDEFINED;
 }
 
-void ClearCreationFeedback(const void* next) {
+void WriteCreationFeedback(const void* next, uint64_t nanoseconds) {
   for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {
     if (s->sType != VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO) continue;
     const void* any = s;
     const auto* feedback = static_cast<const VkPipelineCreationFeedbackCreateInfo*>(any);
-    if (feedback->pPipelineCreationFeedback != nullptr) *feedback->pPipelineCreationFeedback = {};
+    if (feedback->pPipelineCreationFeedback != nullptr) {
+      VkPipelineCreationFeedback& out = *feedback->pPipelineCreationFeedback;
+      out = {};
+      if (nanoseconds != 0) out.flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
+      out.duration = nanoseconds;
+    }
     for (uint32_t i = 0; i < feedback->pipelineStageCreationFeedbackCount; i++) {
       feedback->pPipelineStageCreationFeedbacks[i] = {};
     }

@@ -31,8 +31,9 @@ class FixedPipeline {
 // Formats count only for the fragment output of a pipeline without render pass.
 void FixRendering(const VkGraphicsPipelineCreateInfo& pipeline, VkPipelineRenderingCreateInfo& link);
 
-// Writes "nothing valid" into every VkPipelineCreationFeedback that the chain names, as an implementation may.
-void ClearCreationFeedback(const void* next);
+// Answers VkPipelineCreationFeedbackCreateInfo, if the chain has one: how long the program waited for the pipeline (0:
+// nobody knows, nothing is valid), and nothing valid about stages.
+void WriteCreationFeedback(const void* next, uint64_t nanoseconds);
 
 }  // namespace sluice::guest
 

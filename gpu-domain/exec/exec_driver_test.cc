@@ -57,8 +57,7 @@ class DriverTest : public ::testing::Test {
     skip = properties.apiVersion < VK_API_VERSION_1_3;
     if (skip) return;
     VkPhysicalDeviceConditionalRenderingFeaturesEXT conditional = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT,
-        .conditionalRendering = VK_TRUE};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT, .conditionalRendering = VK_TRUE};
     VkPhysicalDeviceVulkan13Features features13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
                                                    .pNext = &conditional,
                                                    .synchronization2 = VK_TRUE,
