@@ -18,10 +18,12 @@ namespace sluice::icd {
 const OwnFunction kOwnFunctions[] = {
     SLUICE_OWN(AcquireNextImage2KHR),
     SLUICE_OWN(AcquireNextImageKHR),
+    SLUICE_OWN(BindImageMemory2),
     SLUICE_OWN(CreateDebugReportCallbackEXT),
     SLUICE_OWN(CreateDebugUtilsMessengerEXT),
     SLUICE_OWN(CreateDevice),
     SLUICE_OWN(CreateHeadlessSurfaceEXT),
+    SLUICE_OWN(CreateImage),
     SLUICE_OWN(CreateInstance),
     SLUICE_OWN(CreatePrivateDataSlot),
     SLUICE_OWN(CreateSwapchainKHR),

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "icd/loader/instance.h"
 #include "icd/loader/physical.h"
@@ -11,6 +12,16 @@ namespace {
 
 wsi::PhysicalDevice Physical(VkPhysicalDevice device) {
   return {device, &StateOf(device)->wsi};
+}
+
+// A structure of a chain. Null: it is not there.
+template <typename T>
+const T* Chained(const void* next, VkStructureType type) {
+  for (auto* s = static_cast<const VkBaseInStructure*>(next); s != nullptr; s = s->pNext) {
+    const void* found = s;
+    if (s->sType == type) return static_cast<const T*>(found);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -143,6 +154,30 @@ VKAPI_ATTR VkResult VKAPI_CALL AcquireNextImage2KHR(VkDevice, const VkAcquireNex
 VKAPI_ATTR VkResult VKAPI_CALL QueuePresentKHR(VkQueue queue, const VkPresentInfoKHR* info) {
   const guest::GuestQueue* state = guest::State(queue);
   return wsi::QueuePresent(*static_cast<DeviceState*>(state->device->above)->wsi, queue, state->family, *info);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL CreateImage(VkDevice device, const VkImageCreateInfo* info,
+                                           const VkAllocationCallbacks* allocator, VkImage* image) {
+  const auto* alias =
+      Chained<VkImageSwapchainCreateInfoKHR>(info->pNext, VK_STRUCTURE_TYPE_IMAGE_SWAPCHAIN_CREATE_INFO_KHR);
+  if (alias == nullptr || alias->swapchain == VK_NULL_HANDLE) return ::vkCreateImage(device, info, allocator, image);
+  VkImageCreateInfo complete = *info;  // the runtime skips the structure
+  wsi::CompleteAlias(alias->swapchain, &complete);
+  return ::vkCreateImage(device, &complete, allocator, image);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL BindImageMemory2(VkDevice device, uint32_t count, const VkBindImageMemoryInfo* infos) {
+  std::vector<VkBindImageMemoryInfo> complete;
+  for (uint32_t i = 0; i < count; i++) {
+    const auto* alias = Chained<VkBindImageMemorySwapchainInfoKHR>(
+        infos[i].pNext, VK_STRUCTURE_TYPE_BIND_IMAGE_MEMORY_SWAPCHAIN_INFO_KHR);
+    if (alias == nullptr || alias->swapchain == VK_NULL_HANDLE) continue;
+    if (complete.empty()) complete.assign(infos, infos + count);
+    complete[i].memory = wsi::ImageMemory(alias->swapchain, alias->imageIndex);
+    complete[i].memoryOffset = 0;
+    if (complete[i].memory == VK_NULL_HANDLE) return VK_ERROR_OUT_OF_DEVICE_MEMORY;  // no such image
+  }
+  return ::vkBindImageMemory2(device, count, complete.empty() ? infos : complete.data());
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL GetDeviceGroupPresentCapabilitiesKHR(VkDevice,

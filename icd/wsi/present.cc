@@ -105,8 +105,9 @@ VkResult QueuePresent(Device& device, VkQueue queue, uint32_t family, const VkPr
   return worst;
 }
 
-VkImageCreateFlags AliasCreateFlags(VkSwapchainKHR swapchain) {
-  return ImageFlags(Of(swapchain)->flags());
+void CompleteAlias(VkSwapchainKHR swapchain, VkImageCreateInfo* info) {
+  info->flags |= ImageFlags(Of(swapchain)->flags());
+  info->usage |= VK_IMAGE_USAGE_TRANSFER_SRC_BIT;  // as in SwapchainImage::InitImage
 }
 
 VkDeviceMemory ImageMemory(VkSwapchainKHR handle, uint32_t index) {

@@ -121,9 +121,9 @@ VkResult AcquireNextImage2(const VkAcquireNextImageInfoKHR& info, uint32_t* inde
 // `family`: the queue family of `queue`. Submits to `queue` (QueueSubmit, once per swapchain).
 VkResult QueuePresent(Device& device, VkQueue queue, uint32_t family, const VkPresentInfoKHR& info);
 
-// For vkCreateImage with VkImageSwapchainCreateInfoKHR: the flags to add to the image's, so that it can alias a
-// swapchain image. Take the structure out of the chain.
-VkImageCreateFlags AliasCreateFlags(VkSwapchainKHR swapchain);
+// For vkCreateImage with VkImageSwapchainCreateInfoKHR: completes flags and usage, so that the image can alias one of
+// the swapchain's. The driver must not see the structure in the chain.
+void CompleteAlias(VkSwapchainKHR swapchain, VkImageCreateInfo* info);
 // For vkBindImageMemory2 with VkBindImageMemorySwapchainInfoKHR: the memory to bind instead, at offset 0. It belongs to
 // the swapchain. VK_NULL_HANDLE: no such image.
 VkDeviceMemory ImageMemory(VkSwapchainKHR swapchain, uint32_t index);

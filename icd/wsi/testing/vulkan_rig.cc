@@ -101,9 +101,12 @@ bool VulkanRig::InitInstance(std::string* why) {
   info.pApplicationInfo = &application;
   info.enabledExtensionCount = 1;
   info.ppEnabledExtensionNames = extensions;
-#if !defined(SLUICE_TSAN)  // the layer is not built for it
-  validated_ = HasLayer(kValidation);
+#if defined(SLUICE_TSAN)
+  constexpr bool kUsable = false;  // the layer is not built for it
+#else
+  constexpr bool kUsable = true;
 #endif
+  validated_ = kUsable && HasLayer(kValidation);
   if (validated_) {
     info.pNext = &messages;
     info.enabledLayerCount = 1;
