@@ -209,8 +209,8 @@ VK_CASE(threads, fork_with_exec) {
 }
 
 VK_CASE(threads, many_contexts) {
-  // 100 instances one after the other, some without a device.
-  for (int i = 0; i < 100; i++) {
+  // 20 instances one after the other, none with a device.
+  for (int i = 0; i < 20; i++) {
     InstanceHolder holder(t, VK_API_VERSION_1_3);
     uint32_t count = 0;
     VK(vkEnumeratePhysicalDevices(holder.instance, &count, nullptr));
