@@ -136,8 +136,11 @@ def vulkaninfo_summary(native, sluice):
         out, _ = side.run(["vulkaninfo", "--summary"])
         return dict(re.findall(r"^\s*(\w+)\s+= (.*)$", out, re.M))
     expected, got = both(native, sluice, run)
-    for key in ("apiVersion", "vendorID", "deviceID", "deviceType", "deviceName", "driverID", "driverName", "driverInfo"):
+    for key in ("vendorID", "deviceID", "deviceType", "driverID"):
         expect_equal(key, expected.get(key), got.get(key))
+    expect_equal("the Vulkan version", expected["apiVersion"].split(".")[:2], got["apiVersion"].split(".")[:2])
+    if expected["deviceName"] not in got["deviceName"]:
+        raise Difference(f"the device {expected['deviceName']} is called {got['deviceName']}")
 
 
 def vulkaninfo_json(native, sluice):
@@ -211,8 +214,19 @@ def ffmpeg_overlay(native, sluice):
                "testsrc2=size=128x96:rate=5:duration=1", "-f", "lavfi", "-i", "testsrc=size=32x32:rate=5:duration=1", "-filter_complex",
                "[0]format=yuv420p,hwupload[a];[1]format=yuv420p,hwupload[b];[a][b]overlay_vulkan=x=20:y=10,hwdownload,format=yuv420p", "-f",
                "framemd5", "-"]
-    expected, got = both(native, sluice, lambda side: [line for line in side.run(command)[0].splitlines() if line and line[0] != "#"])
-    expect_equal("overlay", expected, got)
+    def run(side):
+        return [line for line in side.run(command)[0].splitlines() if line and line[0] != "#"]
+    try:
+        runs = [run(native) for _ in range(4)]
+    except Difference as error:
+        raise Skip(f"fails natively too: {error}") from None
+    # Some of these frames differ from run to run natively (the filter does not wait for both of its inputs): those say nothing.
+    stable = [i for i in range(len(runs[0])) if len({r[i] for r in runs}) == 1]
+    print(f"{len(stable)} of {len(runs[0])} frames are the same in 4 native runs")
+    if not stable:
+        raise Skip("no frame is the same in 4 native runs")
+    got = run(sluice)
+    expect_equal("overlay", [runs[0][i] for i in stable], [got[i] for i in stable])
 
 
 ZINK = {"LIBGL_ALWAYS_SOFTWARE": "1", "MESA_LOADER_DRIVER_OVERRIDE": "zink"}
@@ -232,6 +246,10 @@ def zink_glxinfo(native, sluice):
         screen.stop()
     if "zink" not in expected.get("OpenGL renderer string", ""):
         raise Skip(f"zink is not what runs natively: {expected}")
+    for key in ("OpenGL renderer string",):
+        if "zink" not in got.get(key, ""):
+            raise Difference(f"{key} is {got.get(key)}")
+        expected[key] = got[key]  # names Sluice beside the device
     expect_equal("glxinfo", expected, got)
 
 

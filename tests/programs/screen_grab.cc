@@ -16,9 +16,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   const xcb_screen_t* screen = xcb_setup_roots_iterator(xcb_get_setup(connection)).data;
-  const xcb_get_image_cookie_t cookie =
-      xcb_get_image(connection, XCB_IMAGE_FORMAT_Z_PIXMAP, screen->root, 0, 0, screen->width_in_pixels,
-                    screen->height_in_pixels, ~0u);
+  const xcb_get_image_cookie_t cookie = xcb_get_image(connection, XCB_IMAGE_FORMAT_Z_PIXMAP, screen->root, 0, 0,
+                                                      screen->width_in_pixels, screen->height_in_pixels, ~0u);
   xcb_get_image_reply_t* reply = xcb_get_image_reply(connection, cookie, nullptr);
   if (reply == nullptr) {
     fprintf(stderr, "screen_grab: the server gives no picture\n");
