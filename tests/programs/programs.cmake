@@ -2,10 +2,10 @@
 if(SLUICE_SANITIZER OR SLUICE_FUZZ)   # the programs are not built for sanitizers
   return()
 endif()
-pkg_check_modules(XCB IMPORTED_TARGET xcb)
-if(XCB_FOUND)
+pkg_check_modules(SCREEN_GRAB IMPORTED_TARGET xcb)
+if(SCREEN_GRAB_FOUND)
   sluice_executable(screen_grab SRCS screen_grab.cc)
-  target_link_libraries(screen_grab PRIVATE PkgConfig::XCB)
+  target_link_libraries(screen_grab PRIVATE PkgConfig::SCREEN_GRAB)
   set_target_properties(screen_grab PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endif()
 set(programs ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/programs.py --build ${CMAKE_BINARY_DIR})
