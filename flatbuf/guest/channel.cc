@@ -104,6 +104,20 @@ uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
   }
 }
 
+void GuestChannel::WaitExecuted(uint64_t position) {
+  const auto executed = [&] {
+    const uint64_t tail = header_->command_tail.load(std::memory_order_acquire);
+    return static_cast<int64_t>(tail - position) >= 0 || lost();
+  };
+  for (int spins = 0; !executed(); spins++) {
+    if (spins < kSpins) {
+      platform_->Yield();
+    } else {
+      SleepUnless(header_->progress, {0, position}, executed);
+    }
+  }
+}
+
 void GuestChannel::NextFrame() {
   const uint64_t most = layout_.max_frame_payload(layout_.command_bytes());
   frame_bytes_ = message_left_ < most ? message_left_ : static_cast<size_t>(most);

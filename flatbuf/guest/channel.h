@@ -91,6 +91,10 @@ class GuestChannel {
     if (!done()) platform_->SleepOn(&word.count, seen, awaited);
     word.sleepers.fetch_sub(1, std::memory_order_seq_cst);
   }
+  // Makes sure that the worker looks at what was sent. With the lock.
+  void Kick() { Wake(); }
+  // Waits until the worker has executed the ring up to `position`, or the context is lost. Without the lock.
+  void WaitExecuted(uint64_t position);
   // Slots have news (RingHeader::completion).
   wire::WakeWord& completion() { return header_->completion; }
 

@@ -33,6 +33,9 @@ namespace {
 // Recorders that a pool keeps between recordings, and how much memory one of them may hold then.
 constexpr int kMaxFreeRecorders = 16;
 constexpr size_t kMaxFreeBytes = 1 << 20;
+// A driver frees what was recorded command by command. From this many on, a reset is waited for, as it would be if the
+// driver were called directly: else the next recording stands in line behind it, and is slow where nobody expects it.
+constexpr uint64_t kAwaitedCommands = 4096;
 
 Recorder* TakeRecorder(GuestCommandPool* pool) {
   Recorder* recorder = pool->free_recorders;
@@ -111,9 +114,19 @@ VKAPI_ATTR VkResult VKAPI_CALL vkResetCommandPool(VkDevice device, VkCommandPool
                                                   VkCommandPoolResetFlags flags) {
   GuestCommandPool* state = State(commandPool);
   for (size_t i = 0; i < state->buffers.size(); i++) Forget(state->buffers[i]);
+  uint64_t recorded = 0;
+  for (Recorder* r = state->free_recorders; r != nullptr; r = r->next_free) recorded += r->TakeSent();
   if ((flags & VK_COMMAND_POOL_RESET_RELEASE_RESOURCES_BIT) != 0) FreeRecorders(state);
-  ChannelLock lock(device);
-  return Send_vkResetCommandPool(lock.channel(), device, commandPool, flags) ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
+  GuestChannel& channel = ChannelOf(device);
+  uint64_t position = 0;
+  {
+    ChannelLock lock(channel);
+    if (!Send_vkResetCommandPool(channel, device, commandPool, flags)) return VK_ERROR_DEVICE_LOST;
+    if (recorded >= kAwaitedCommands) channel.Kick();
+    position = channel.position();
+  }
+  if (recorded >= kAwaitedCommands) channel.WaitExecuted(position);
+  return channel.lost() ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
 }
 
 VKAPI_ATTR void VKAPI_CALL vkTrimCommandPool(VkDevice device, VkCommandPool commandPool, VkCommandPoolTrimFlags flags) {

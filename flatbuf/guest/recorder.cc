@@ -285,6 +285,7 @@ bool Recorder::Send(bool end) {
     }
   }
   Clear();
+  sent_commands_ += commands;
   sent_++;
   order_end_ = order_ + (order_capacity_ < kMaxCommands ? order_capacity_ : kMaxCommands);
   return ok;

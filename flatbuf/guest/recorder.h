@@ -146,6 +146,12 @@ class Recorder {
   // Writes the pNext of the structure at `place`.
   void SetNext(uint32_t place, uint32_t next) { pool_[place] = next; }
 
+  // Commands sent since the last call.
+  uint64_t TakeSent() {
+    const uint64_t commands = sent_commands_;
+    sent_commands_ = 0;
+    return commands;
+  }
   // Memory held, in bytes.
   size_t capacity() const { return capacity_; }
   Recorder* next_free = nullptr;  // the pool's list of recorders without an owner
@@ -199,6 +205,7 @@ class Recorder {
   uint16_t* order_ = nullptr;
   size_t order_capacity_ = 0;  // elements
   size_t capacity_ = 0;
+  uint64_t sent_commands_ = 0;
   uint16_t used_count_ = 0;
   uint16_t used_[vk::kStreamKinds] = {};  // kinds with rows
   Column columns_[vk::kStreamKinds];

@@ -591,6 +591,25 @@ TEST_F(StreamTest, BuffersAreRecordedAgainAndAgainInBoundedMemory) {
   Replay();
 }
 
+TEST_F(StreamTest, ResettingWhatTakesLongIsWaitedFor) {
+  h.keep = true;
+  Open();
+  Begin(cb);
+  for (int i = 0; i < 10; i++) vkCmdDraw(cb, 1, 1, 0, 0);
+  Replay();
+  h.messages.clear();
+  ASSERT_EQ(vkResetCommandPool(d->device, d->pool, 0), VK_SUCCESS);
+  EXPECT_TRUE(h.messages.empty()) << "a small one goes with the next message";
+  Begin(cb);
+  for (int i = 0; i < 10'000; i++) vkCmdDraw(cb, 1, 1, 0, 0);
+  Replay();
+  h.messages.clear();
+  ASSERT_EQ(vkResetCommandPool(d->device, d->pool, 0), VK_SUCCESS);
+  EXPECT_EQ(h.messages.size(), 1u);
+  ASSERT_EQ(vkResetCommandPool(d->device, d->pool, 0), VK_SUCCESS);
+  EXPECT_EQ(h.messages.size(), 1u) << "nothing was recorded since";
+}
+
 TEST_F(StreamTest, BeginningAnewForgetsWhatWasNotEnded) {
   See("vkCmdDraw", &SeeDraw);
   Open();
