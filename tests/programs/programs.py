@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -372,6 +373,7 @@ def main():
         print("\n".join(PROGRAMS))
         return 0
     args.build = args.build.resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ended from outside: the domain goes too
     results = []
     for name in args.names or PROGRAMS:
         start = time.monotonic()

@@ -184,6 +184,8 @@ def main():
     parser.add_argument("mode", choices=["native", "sluice", "above", "below"])
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
+    # Ended from outside: the domain goes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     build = args.build.resolve()
     folder = args.keep or pathlib.Path(tempfile.mkdtemp(prefix="sluice-vulkan-"))
     folder.mkdir(parents=True, exist_ok=True)
