@@ -17,8 +17,14 @@ class SingleChannel final : public ChannelSource {
 };
 SingleChannel single_channel;
 
-// Polls of shared memory before the platform is asked to sleep: some microseconds.
-constexpr int kSpins = 2000;
+// Looks at shared memory before the platform is asked to sleep: some ten microseconds.
+constexpr int kSpins = 100;
+
+// A pause between two looks.
+void Pause(Platform& platform) {
+  for (int i = 0; i < 16; i++) wire::CpuPause();
+  platform.Yield();
+}
 
 }  // namespace
 
@@ -90,6 +96,14 @@ void GuestChannel::Wake() {
   if (header_->consumer_sleeping.load(std::memory_order_seq_cst) != 0) platform_->RingDoorbell();
 }
 
+void GuestChannel::WakeOwn() {
+  wire::WakeWord& word = header_->completion;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (word.sleepers.load(std::memory_order_relaxed) == 0) return;
+  word.count.fetch_add(1, std::memory_order_seq_cst);
+  platform_->WakeSleepers(&word.count);
+}
+
 uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
   for (int spins = 0;; spins++) {
     uint8_t* frame = producer_.Reserve(payload);
@@ -97,7 +111,7 @@ uint8_t* GuestChannel::ReserveOrWait(uint64_t payload) {
     if (lost()) return nullptr;
     if (spins == 0) Wake();
     if (spins < kSpins) {
-      platform_->Yield();
+      Pause(*platform_);
     } else {
       SleepUnless(header_->progress, {0, position()}, [&] { return producer_.Reserve(payload) != nullptr || lost(); });
     }
@@ -135,7 +149,7 @@ bool GuestChannel::Start(uint16_t opcode, uint16_t flags, size_t size) {
   frame_ = nullptr;
   if (lost()) return false;
   if (size > wire::kMaxMessageBytes) {
-    local_lost_ = true;  // cannot be said on this wire; what was recorded is gone
+    MarkLost();  // cannot be said on this wire; what was recorded is gone
     return false;
   }
   sequence_++;
@@ -182,14 +196,14 @@ bool GuestChannel::WaitReplyFrame(wire::FrameHeader* header, const uint8_t** pay
       case wire::RingConsumer::Result::kFrame:
         return true;
       case wire::RingConsumer::Result::kBroken:
-        local_lost_ = true;
+        MarkLost();
         return false;
       case wire::RingConsumer::Result::kEmpty:
         break;
     }
     if (lost()) return false;
     if (spins < kSpins) {
-      platform_->Yield();
+      Pause(*platform_);
     } else {
       SleepUnless(header_->progress, {0, position()}, [&] { return replies_.Available() || lost(); });
     }
@@ -204,7 +218,7 @@ bool GuestChannel::ReadReply(uint16_t opcode, uint64_t sequence) {
     const uint8_t* payload = nullptr;
     if (!WaitReplyFrame(&header, &payload)) return false;
     if (header.sequence != sequence || header.opcode != opcode || reply_bytes_ + header.size > wire::kMaxMessageBytes) {
-      local_lost_ = true;  // an error reply, or an answer to something else
+      MarkLost();  // an error reply, or an answer to something else
       return false;
     }
     reply_.Resize((reply_bytes_ + header.size + 7) / 8, 0);
@@ -247,9 +261,7 @@ void GuestChannel::FreeSlot(uint32_t slot, uint64_t last_value) {
 }
 
 uint64_t GuestChannel::SlotValue(uint32_t slot) const {
-  const uint64_t value = slots_[slot];
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return value;
+  return __atomic_load_n(&slots_[slot], __ATOMIC_ACQUIRE);
 }
 
 uint8_t GuestChannel::NewTimeline() {

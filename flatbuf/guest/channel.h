@@ -14,6 +14,7 @@
 #include "flatbuf/guest/buffer.h"
 #include "flatbuf/guest/platform.h"
 #include "flatbuf/ring.h"
+#include "flatbuf/spin.h"
 #include "flatbuf/wire.h"
 #include "flatbuffers/flatbuffers.h"
 
@@ -57,7 +58,7 @@ class GuestChannel {
   const uint8_t* Call(uint16_t opcode, const uint8_t* payload, size_t size, size_t* reply_size);
 
   bool lost() const {
-    if (header_ == nullptr || local_lost_) return true;
+    if (header_ == nullptr || local_lost_.load(std::memory_order_acquire)) return true;
     // A program that polls without ever sleeping hears of a dead worker too.
     const uint32_t looks = looks_.load(std::memory_order_relaxed) + 1;
     looks_.store(looks, std::memory_order_relaxed);  // a look more or less does not matter
@@ -65,7 +66,10 @@ class GuestChannel {
     return header_->status.load(std::memory_order_acquire) != 0;
   }
   // From here on the context counts as lost, whatever the ring says (a child process that has no right to it).
-  void MarkLost() { local_lost_ = true; }
+  void MarkLost() {
+    local_lost_.store(true, std::memory_order_release);
+    if (header_ != nullptr) WakeOwn();
+  }
   // Ring position after everything sent so far: what a SubmitCommand waits for.
   uint64_t position() const { return producer_.position(); }
 
@@ -97,6 +101,10 @@ class GuestChannel {
   void WaitExecuted(uint64_t position);
   // Slots have news (RingHeader::completion).
   wire::WakeWord& completion() { return header_->completion; }
+  // What this program's own threads wait for has come about without the worker. Any thread.
+  void WakeOwn();
+  // How long waits for completions last.
+  wire::AdaptiveSpin& spin() { return spin_; }
 
   Platform& platform() { return *platform_; }
   void Lock() { platform_->Lock(); }
@@ -124,7 +132,8 @@ class GuestChannel {
   uint16_t message_opcode_ = 0, message_flags_ = 0;
   size_t message_left_ = 0;  // bytes not in a frame yet
   size_t frame_bytes_ = 0, frame_used_ = 0;
-  bool local_lost_ = false;
+  std::atomic<bool> local_lost_{false};
+  wire::AdaptiveSpin spin_;
   uint64_t timelines_ = 1;  // taken; 0 is the ring itself
   IdAllocator ids_;
   flatbuffers::FlatBufferBuilder fbb_{1024};

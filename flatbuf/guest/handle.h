@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <vulkan/vulkan_core.h>
 
+#include <atomic>
+
 #include "flatbuf/guest/buffer.h"
 #include "flatbuf/guest/platform.h"
 #include "flatbuf/vkgen/cast_raw.h"
@@ -45,13 +47,22 @@ struct GuestInstance : Dispatchable {
 struct GuestQueue : Dispatchable {
   GuestDevice* device = nullptr;
   uint32_t family = 0, index = 0;
-  uint8_t timeline = 0;   // virtio-gpu ring_idx
-  uint64_t position = 0;  // ring position after the last vkQueueSubmit
+  VkDeviceQueueCreateFlags flags = 0;
+  uint8_t timeline = 0;  // virtio-gpu ring_idx
+  // The worker publishes the number of batches that are complete in this feedback slot. Numbers go on where the slot's
+  // last owner stopped: `base` is the first owner's last.
+  uint32_t slot = 0;
+  uint64_t base = 0;
+  std::atomic<uint64_t> submitted{0};  // number of the last batch. Written under the channel's lock
+  std::atomic<uint64_t> position{0};   // ring position after the last submission
 };
+struct GuestFeedback;
 struct GuestDevice : Dispatchable {
   void* above = nullptr;
   GuestPhysicalDevice* physical = nullptr;
   Buffer<GuestQueue*> queues;
+  std::atomic<uint32_t> feedback_lock{0};  // of making `feedback`
+  GuestFeedback* feedback = nullptr;       // of feedback.cc
 };
 struct GuestCommandBuffer : Dispatchable {
   GuestCommandPool* pool = nullptr;
@@ -92,15 +103,56 @@ struct GuestMemory {
   uint64_t size = 0;
   SharedMemory shared;  // resource_id 0: not host-visible
 };
-// Fences never cross the wire: a feedback slot and the value that it reaches.
+// Fences never cross the wire: signaled when a queue has completed a number of batches.
 struct GuestFence {
-  uint32_t slot = 0;
-  uint64_t last = 0;      // last value promised for the slot
-  uint64_t expected = 0;  // signaled when the slot holds at least this
-  bool pending = false;   // submitted: `expected` counts. Else `signaled` says
+  GuestQueue* queue = nullptr;  // null: not submitted, `signaled` says
+  uint64_t batch = 0;           // signaled when the queue has completed this one
+  uint64_t position = 0;        // ring position after the submission
   bool signaled = false;
-  GuestQueue* queue = nullptr;
-  uint64_t position = 0;
+};
+// A semaphore. The counter of a timeline semaphore is known here too: what the host has signaled, and what batches
+// signal when queues complete them.
+struct GuestSemaphore {
+  struct Signal {
+    GuestQueue* queue;
+    uint64_t batch;
+    uint64_t value;
+  };
+  uint64_t id = 0;
+  bool timeline = false;
+  std::atomic<uint32_t> lock{0};     // of `pending`
+  std::atomic<uint32_t> waiting{0};  // pending.size()
+  std::atomic<uint64_t> value{0};    // at least this
+  Buffer<Signal> pending;            // submitted, not known to be complete
+};
+
+// Memory that the GPU writes and the guest reads (feedback.h).
+struct FeedbackCell {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;  // of cells that have a buffer of their own
+  uint64_t offset = 0;
+  uint8_t* pointer = nullptr;
+  uint64_t bytes = 0;
+};
+struct GuestEvent {
+  uint64_t id = 0;
+  FeedbackCell cell;
+  // 1: set. Null: only the device looks at the event.
+  uint32_t* word() const { return static_cast<uint32_t*>(static_cast<void*>(cell.pointer)); }
+};
+struct GuestQueryPool {
+  uint64_t id = 0;
+  uint32_t count = 0;
+  uint32_t values_per_query = 0;
+  FeedbackCell cell;  // `count` words, padded to 8 bytes: 1: available; then the values
+
+  static uint64_t Bytes(uint64_t count, uint64_t values) { return (count * 4 + 7) / 8 * 8 + count * values * 8; }
+  // From the beginning of the cell.
+  uint64_t ValueOffset(uint32_t query) const { return Bytes(count, 0) + uint64_t{query} * values_per_query * 8; }
+  uint32_t* available(uint32_t query) const { return static_cast<uint32_t*>(static_cast<void*>(cell.pointer)) + query; }
+  uint64_t* value(uint32_t query, uint32_t index) const {
+    return static_cast<uint64_t*>(static_cast<void*>(cell.pointer + ValueOffset(query))) + index;
+  }
 };
 
 // These never cross either.
@@ -129,6 +181,9 @@ SLUICE_GUEST_STATE(VkDescriptorSetLayout, GuestSetLayout);
 SLUICE_GUEST_STATE(VkDeviceMemory, GuestMemory);
 SLUICE_GUEST_STATE(VkFence, GuestFence);
 SLUICE_GUEST_STATE(VkDescriptorUpdateTemplate, GuestUpdateTemplate);
+SLUICE_GUEST_STATE(VkSemaphore, GuestSemaphore);
+SLUICE_GUEST_STATE(VkEvent, GuestEvent);
+SLUICE_GUEST_STATE(VkQueryPool, GuestQueryPool);
 #undef SLUICE_GUEST_STATE
 
 template <typename T>

@@ -7,6 +7,7 @@
 #include <vulkan/vulkan_core.h>
 
 #include "flatbuf/guest/channel.h"
+#include "flatbuf/guest/handle.h"
 
 namespace sluice::guest {
 
@@ -16,6 +17,20 @@ bool LoadMemoryProperties(GuestChannel& channel, VkPhysicalDevice device);
 // `count` new ids. False, and none taken, when there are not enough.
 bool NewIds(GuestChannel& channel, uint32_t count, Buffer<uint64_t>* ids);
 void FreeIds(GuestChannel& channel, const Buffer<uint64_t>& ids);
+// A queue of the device with an id, a timeline and a feedback slot. Under the channel's lock.
+GuestQueue* NewQueue(GuestChannel& channel, VkDevice device);
+// Gives them back.
+void DeleteQueue(GuestChannel& channel, GuestQueue* queue);
+
+// A submission of `batches` (at least 1), under the channel's lock. Begin: the number of the last batch; 0: too many
+// are in flight. Then the message goes out with that number, then End notes it, and that `fence` (may be null) waits
+// for it.
+uint64_t BeginSubmit(GuestChannel& channel, GuestQueue* queue, uint32_t batches);
+VkResult EndSubmit(GuestChannel& channel, GuestQueue* queue, uint64_t last, VkFence fence);
+// Batch `batch` of the queue signals `semaphore` (any kind) with `value`; before the message goes out, so that whoever
+// is woken by its completion knows. PromiseSignals: all of a VkSubmitInfo.
+void PromiseSignal(GuestQueue* queue, uint64_t batch, VkSemaphore semaphore, uint64_t value);
+void PromiseSignals(GuestQueue* queue, uint64_t batch, const VkSubmitInfo& submit);
 
 }  // namespace sluice::guest
 

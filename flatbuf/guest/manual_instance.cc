@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "flatbuf/guest/entry.h"
+#include "flatbuf/guest/feedback.h"
+#include "flatbuf/guest/manual.h"
 #include "flatbuf/vk/extensions.h"
 #include "flatbuf/vk/guest_send.h"
 
@@ -266,15 +268,12 @@ VKAPI_ATTR VkResult VKAPI_CALL vkCreateDevice(VkPhysicalDevice physicalDevice, c
 
 VKAPI_ATTR void VKAPI_CALL vkDestroyDevice(VkDevice device, const VkAllocationCallbacks*) {
   if (device == VK_NULL_HANDLE) return;
+  FreeFeedback(device);
   ChannelLock lock(device);
   GuestChannel& channel = lock.channel();
   Send_vkDestroyDevice(channel, device);
   GuestDevice* state = State(device);
-  for (size_t i = 0; i < state->queues.size(); i++) {
-    channel.ids().Free(state->queues[i]->id);
-    channel.FreeTimeline(state->queues[i]->timeline);
-    delete state->queues[i];
-  }
+  for (size_t i = 0; i < state->queues.size(); i++) DeleteQueue(channel, state->queues[i]);
   channel.ids().Free(state->id);
   delete state;
 }

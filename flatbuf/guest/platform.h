@@ -25,6 +25,7 @@ struct Awaited {
   uint32_t timeline = 0;               // ring_idx: 0: the ring itself, else the queue bound to it
   uint64_t position = 0;               // ring position: executed (timeline 0), or the work submitted up to it complete
   uint64_t timeout_ns = ~uint64_t{0};  // sleep no longer than about this
+  bool several = false;                // other things may come about first
 };
 
 // Memory that guest and worker share: a kMemory blob mapped in the host-visible window.
@@ -49,10 +50,12 @@ class Platform {
   // early; the caller looks again. Sleepers are counted by the caller. Several threads at once; without the lock for
   // completion. Platforms that share no kernel with the worker sleep for a fence on `awaited` instead: the default.
   virtual void SleepOn(std::atomic<uint32_t>* word, uint32_t seen, const Awaited& awaited) {
+    constexpr uint64_t kSliceNs = 1'000'000;  // between looks at the other things
     if (awaited.timeline == 0) {
       WaitForPosition(awaited.position);
     } else {
-      WaitTimeline(awaited.timeline, awaited.position, awaited.timeout_ns);
+      WaitTimeline(awaited.timeline, awaited.position,
+                   awaited.several && awaited.timeout_ns > kSliceNs ? kSliceNs : awaited.timeout_ns);
     }
     (void)word;
     (void)seen;

@@ -43,13 +43,6 @@ bool IndicesFit(const Info& v) {
 
 }  // namespace
 
-bool QueryResultsFit(uint32_t aux, uint32_t count, uint64_t data_size, uint64_t stride, VkQueryResultFlags flags) {
-  const uint64_t value = (flags & VK_QUERY_RESULT_64_BIT) != 0 ? 8 : 4;
-  const uint64_t each = value * ((aux >> 24) + ((flags & VK_QUERY_RESULT_WITH_AVAILABILITY_BIT) != 0 ? 1 : 0));
-  if (count == 0 || stride % value != 0 || stride > (1 << 20) || each > data_size) return false;
-  return (count - 1) * stride <= data_size - each;
-}
-
 bool SpecializationFits(const VkSpecializationInfo& v) {
   for (uint32_t i = 0; i < v.mapEntryCount; i++) {
     const VkSpecializationMapEntry& entry = v.pMapEntries[i];

@@ -35,8 +35,6 @@ inline uint32_t QueryAux(const VkQueryPoolCreateInfo& v) {
   const bool statistics = v.queryType == VK_QUERY_TYPE_PIPELINE_STATISTICS;
   return v.queryCount | static_cast<uint32_t>(statistics ? __builtin_popcount(v.pipelineStatistics) : 1) << 24;
 }
-// Whether `data_size` bytes hold the results of `count` queries of such a pool, `stride` bytes apart.
-bool QueryResultsFit(uint32_t aux, uint32_t count, uint64_t data_size, uint64_t stride, VkQueryResultFlags flags);
 
 // Every map entry lies within the data.
 bool SpecializationFits(const VkSpecializationInfo& v);

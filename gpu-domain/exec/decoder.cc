@@ -52,11 +52,6 @@ bool Decoder::QueriesFit(uint64_t pool, uint32_t first, uint32_t count) const {
   return count != 0 && first < queries && count <= queries - first;
 }
 
-bool Decoder::QueryDataFits(uint64_t pool, uint32_t count, uint64_t data_size, uint64_t stride,
-                            VkQueryResultFlags flags) const {
-  return QueryResultsFit(c_.objects[ObjectTable::Index(pool)].aux, count, data_size, stride, flags);
-}
-
 void Decoder::RemoveChildren(uint64_t id) {
   const uint32_t index = ObjectTable::Index(id);
   while (c_.objects[index].first_child != 0) c_.objects.Remove(c_.objects[index].first_child);

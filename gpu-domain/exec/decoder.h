@@ -346,8 +346,6 @@ class Decoder {
   }
   // Queries of a pool whose id was checked before.
   bool QueriesFit(uint64_t pool, uint32_t first, uint32_t count) const;
-  bool QueryDataFits(uint64_t pool, uint32_t count, uint64_t data_size, uint64_t stride,
-                     VkQueryResultFlags flags) const;
   // Children of a pool whose contents the driver has just freed, or reset.
   void RemoveChildren(uint64_t id);
   void ResetChildren(uint64_t id);

@@ -108,24 +108,25 @@ void DriverPolicy::vkGetDeviceQueue(Call& call, VkDevice device, uint32_t family
   call.device_vk->GetDeviceQueue(device, family, index, queue);
 }
 VkResult DriverPolicy::vkQueueSubmit(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
-                                     uint32_t fence_slot, uint64_t) {
-  if (fence_slot != kNoFenceSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
+                                     uint32_t slot, uint64_t) {
+  if (slot != kNoSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
   return call.device_vk->QueueSubmit(queue, count, submits, VK_NULL_HANDLE);
 }
 VkResult DriverPolicy::vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
-                                      uint32_t fence_slot, uint64_t) {
-  if (fence_slot != kNoFenceSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
+                                      uint32_t slot, uint64_t) {
+  if (slot != kNoSlot) return VK_ERROR_FEATURE_NOT_PRESENT;
   return call.device_vk->QueueSubmit2(queue, count, submits, VK_NULL_HANDLE);
 }
-VkResult DriverPolicy::vkWaitSemaphores(Call& call, VkDevice device, const VkSemaphoreWaitInfo* info,
-                                        uint64_t timeout) {
-  return call.device_vk->WaitSemaphores(device, info, timeout);
+VkResult DriverPolicy::vkCreateSemaphore(Call& call, VkDevice device, const VkSemaphoreCreateInfo* info,
+                                         const VkAllocationCallbacks* allocator, VkSemaphore* semaphore) {
+  return call.device_vk->CreateSemaphore(device, info, allocator, semaphore);
+}
+void DriverPolicy::vkDestroySemaphore(Call& call, VkDevice device, VkSemaphore semaphore,
+                                      const VkAllocationCallbacks* allocator) {
+  call.device_vk->DestroySemaphore(device, semaphore, allocator);
 }
 VkResult DriverPolicy::vkSignalSemaphore(Call& call, VkDevice device, const VkSemaphoreSignalInfo* info) {
   return call.device_vk->SignalSemaphore(device, info);
-}
-VkResult DriverPolicy::vkQueueWaitIdle(Call& call, VkQueue queue) {
-  return call.device_vk->QueueWaitIdle(queue);
 }
 VkResult DriverPolicy::vkDeviceWaitIdle(Call& call, VkDevice device) {
   return call.device_vk->DeviceWaitIdle(device);

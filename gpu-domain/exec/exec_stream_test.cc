@@ -28,12 +28,28 @@ std::map<std::string, PFN_vkVoidFunction>& Seen() {
   static auto* const seen = new std::map<std::string, PFN_vkVoidFunction>;
   return *seen;
 }
+// Memory for the guest's own buffers: events and queries answer from them.
+VKAPI_ATTR void VKAPI_CALL OneMemoryType(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties* properties) {
+  *properties = {};
+  properties->memoryTypeCount = properties->memoryHeapCount = 1;
+  properties->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  properties->memoryHeaps[0].size = 1 << 20;
+}
+VKAPI_ATTR void VKAPI_CALL SomeRequirements(VkDevice, VkBuffer, VkMemoryRequirements* requirements) {
+  *requirements = {.size = 64 * 1024, .alignment = 16, .memoryTypeBits = 1};
+}
+
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL DeviceProc(VkDevice, const char* name) {
+  if (strcmp(name, "vkGetBufferMemoryRequirements") == 0)
+    return vk::FunctionCast<PFN_vkVoidFunction>(&SomeRequirements);
   const auto found = Seen().find(name);
   return found != Seen().end() ? found->second : testing::FakeGetInstanceProcAddr(VK_NULL_HANDLE, name);
 }
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL InstanceProc(VkInstance instance, const char* name) {
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return vk::FunctionCast<PFN_vkVoidFunction>(&DeviceProc);
+  if (strcmp(name, "vkGetPhysicalDeviceMemoryProperties") == 0) {
+    return vk::FunctionCast<PFN_vkVoidFunction>(&OneMemoryType);
+  }
   return testing::FakeGetInstanceProcAddr(instance, name);
 }
 
@@ -155,17 +171,7 @@ TEST_F(StreamTest, CommandsWithoutStructuresAllArrive) {
       [&] { vkCmdSetDeviceMask(cb, 1); },
       [&] { vkCmdFillBuffer(cb, buffers[0], 0, 16, 7); },
       [&] { vkCmdPushConstants(cb, layout, VK_SHADER_STAGE_VERTEX_BIT, 0, 16, constants); },
-      [&] { vkCmdBeginQuery(cb, queries, 0, 0); },
-      [&] { vkCmdEndQuery(cb, queries, 0); },
-      [&] { vkCmdBeginQueryIndexedEXT(cb, queries, 1, 0, 2); },
-      [&] { vkCmdEndQueryIndexedEXT(cb, queries, 1, 2); },
-      [&] { vkCmdResetQueryPool(cb, queries, 0, 8); },
-      [&] { vkCmdWriteTimestamp(cb, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries, 0); },
-      [&] { vkCmdWriteTimestamp2(cb, VK_PIPELINE_STAGE_2_COPY_BIT, queries, 0); },
       [&] { vkCmdCopyQueryPoolResults(cb, queries, 0, 8, buffers[0], 0, 8, VK_QUERY_RESULT_64_BIT); },
-      [&] { vkCmdSetEvent(cb, events[0], VK_PIPELINE_STAGE_TRANSFER_BIT); },
-      [&] { vkCmdResetEvent(cb, events[0], VK_PIPELINE_STAGE_TRANSFER_BIT); },
-      [&] { vkCmdResetEvent2(cb, events[0], VK_PIPELINE_STAGE_2_COPY_BIT); },
       [&] { vkCmdBindTransformFeedbackBuffersEXT(cb, 0, 2, buffers, zero, nullptr); },
       [&] { vkCmdBeginTransformFeedbackEXT(cb, 0, 0, nullptr, nullptr); },
       [&] { vkCmdEndTransformFeedbackEXT(cb, 0, 2, buffers, zero); },
@@ -216,6 +222,29 @@ TEST_F(StreamTest, CommandsWithoutStructuresAllArrive) {
   for (const auto& command : commands) command();
   Replay();
   EXPECT_EQ(FakeCalls() - before, std::size(commands)) << "one call for one, begin and end aside";
+}
+TEST_F(StreamTest, WhatTheHostMayAskForArrivesWithWhatAnswersIt) {
+  Open();
+  Begin(cb);
+  h.Pump();
+  const uint64_t before = FakeCalls();
+  const std::function<void()> commands[] = {
+      [&] { vkCmdBeginQuery(cb, queries, 0, 0); },
+      [&] { vkCmdEndQuery(cb, queries, 0); },
+      [&] { vkCmdBeginQueryIndexedEXT(cb, queries, 1, 0, 2); },
+      [&] { vkCmdEndQueryIndexedEXT(cb, queries, 1, 2); },
+      [&] { vkCmdResetQueryPool(cb, queries, 0, 8); },
+      [&] { vkCmdWriteTimestamp(cb, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries, 0); },
+      [&] { vkCmdWriteTimestamp2(cb, VK_PIPELINE_STAGE_2_COPY_BIT, queries, 0); },
+      [&] { vkCmdSetEvent(cb, events[0], VK_PIPELINE_STAGE_TRANSFER_BIT); },
+      [&] { vkCmdResetEvent(cb, events[0], VK_PIPELINE_STAGE_TRANSFER_BIT); },
+      [&] { vkCmdResetEvent2(cb, events[0], VK_PIPELINE_STAGE_2_COPY_BIT); },
+  };
+  for (const auto& command : commands) command();
+  Replay();
+  // Two barriers and a fill for an event (three of them); a fill more for the reset of a pool, behind what has ended by
+  // then; three barriers, and copies and fills for each row of queries, for what has ended since.
+  EXPECT_GE(FakeCalls() - before, std::size(commands) + 3 * 3);
 }
 
 // ---- structures in the pool

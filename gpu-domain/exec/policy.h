@@ -46,8 +46,8 @@ struct Call {
   absl::Status lost;                 // set it to end the context after this command; codes as in Context::Execute
 };
 
-// No fence wanted: `fence_slot` of vkQueueSubmit.
-inline constexpr uint32_t kNoFenceSlot = 0xffffffff;
+// No publication wanted: `slot` of vkQueueSubmit.
+inline constexpr uint32_t kNoSlot = 0xffffffff;
 
 // One method per `manual` command of flatbuf/vkgen/allow.toml. Same meaning as the Vulkan command, plus the extra
 // arguments that the allow-list declares.
@@ -79,16 +79,19 @@ class Policy {
   virtual void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) = 0;
   // `timeline`: the virtio-gpu ring_idx (1..63) that the guest binds to this queue.
   virtual void vkGetDeviceQueue(Call&, VkDevice, uint32_t family, uint32_t index, VkQueue*, uint8_t timeline) = 0;
-  // `fence_slot`: feedback slot that gets `fence_value` (monotonic per slot) once this submission is complete;
-  // kNoFenceSlot: none. The slot is checked by the policy against its ring's RingLayout::feedback_slots().
-  virtual VkResult vkQueueSubmit(Call&, VkQueue, uint32_t count, const VkSubmitInfo*, uint32_t fence_slot,
-                                 uint64_t fence_value) = 0;
-  virtual VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t count, const VkSubmitInfo2*, uint32_t fence_slot,
-                                  uint64_t fence_value) = 0;
-  virtual VkResult vkWaitSemaphores(Call&, VkDevice, const VkSemaphoreWaitInfo*, uint64_t timeout) = 0;
-  virtual VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) = 0;
-  virtual VkResult vkQueueWaitIdle(Call&, VkQueue) = 0;
+  // `slot`: feedback slot in which the numbers of completed batches appear: `batch` is that of the last one here, the
+  // others count down from it (without batches: of the submission itself). kNoSlot: none. The slot is checked by the
+  // policy against its ring's RingLayout::feedback_slots(). Never waits for the GPU.
+  virtual VkResult vkQueueSubmit(Call&, VkQueue, uint32_t count, const VkSubmitInfo*, uint32_t slot,
+                                 uint64_t batch) = 0;
+  virtual VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t count, const VkSubmitInfo2*, uint32_t slot,
+                                  uint64_t batch) = 0;
+  // Does not cross the wire: the executor asks, before it destroys what the device owns.
   virtual VkResult vkDeviceWaitIdle(Call&, VkDevice) = 0;
+  virtual VkResult vkCreateSemaphore(Call&, VkDevice, const VkSemaphoreCreateInfo*, const VkAllocationCallbacks*,
+                                     VkSemaphore*) = 0;
+  virtual void vkDestroySemaphore(Call&, VkDevice, VkSemaphore, const VkAllocationCallbacks*) = 0;
+  virtual VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) = 0;
   // `resource_id`: the kMemory blob that backs a host-visible allocation; 0: device memory.
   virtual VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*,
                                     VkDeviceMemory*, uint32_t resource_id) = 0;
@@ -100,7 +103,7 @@ class Policy {
 };
 
 // Straight to the driver; loads libvulkan.so.1 on first use. vkAllocateMemory refuses resource_id != 0 and
-// vkQueueSubmit refuses fence slots (VK_ERROR_FEATURE_NOT_PRESENT): those need somebody who owns blobs and rings.
+// vkQueueSubmit refuses feedback slots (VK_ERROR_FEATURE_NOT_PRESENT): those need somebody who owns blobs and rings.
 class DriverPolicy : public Policy {
  public:
   PFN_vkGetInstanceProcAddr GetInstanceProcAddr() override;
@@ -122,9 +125,10 @@ class DriverPolicy : public Policy {
   void vkGetDeviceQueue(Call&, VkDevice, uint32_t, uint32_t, VkQueue*, uint8_t) override;
   VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t, uint64_t) override;
   VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t, const VkSubmitInfo2*, uint32_t, uint64_t) override;
-  VkResult vkWaitSemaphores(Call&, VkDevice, const VkSemaphoreWaitInfo*, uint64_t) override;
+  VkResult vkCreateSemaphore(Call&, VkDevice, const VkSemaphoreCreateInfo*, const VkAllocationCallbacks*,
+                             VkSemaphore*) override;
+  void vkDestroySemaphore(Call&, VkDevice, VkSemaphore, const VkAllocationCallbacks*) override;
   VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) override;
-  VkResult vkQueueWaitIdle(Call&, VkQueue) override;
   VkResult vkDeviceWaitIdle(Call&, VkDevice) override;
   VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,
                             uint32_t) override;

@@ -15,6 +15,11 @@ namespace {
 // How long an allocation waits for memory of a context that is being destroyed at this moment.
 constexpr absl::Duration kReclaimWait = absl::Seconds(2);
 
+// Bytes from which on executing a message may take long (streams of commands, shaders, pipelines).
+constexpr size_t kLongMessage = 2048;
+// Short messages executed between two looks at what has completed.
+constexpr uint32_t kMessagesPerPoll = 16;
+
 // Replies of one message: into the ring, the capture and the statistics.
 class RingSink final : public exec::ReplySink {
  public:
@@ -208,6 +213,12 @@ absl::Status WorkerContext::OnMessage(RingThread& ring, const Message& message) 
   MutexLock lock(&exec_mu_);
   if (lost() || ending_.load(std::memory_order_acquire)) return absl::CancelledError("the context has ended");
   policy_.SetRing(ring.blob());
+  // What completes while this thread executes a long message is published by the queues' threads.
+  if (message.bytes.size() > kLongMessage) {
+    policy_.HandOverQueues();
+  } else if (++unpolled_ % kMessagesPerPoll == 0) {
+    policy_.PollQueues();
+  }
   RingSink sink(id_, ring, *shared_);
   absl::Status status = exec_->Execute(message.header, message.bytes, &sink);
   CountObjects();
@@ -226,6 +237,16 @@ void WorkerContext::CountObjects() {
 
 void WorkerContext::OnProgress(RingThread& ring, uint64_t position) {
   fences_.OnRingProgress(ring.number(), position);
+}
+
+void WorkerContext::OnIdle(RingThread&) {
+  MutexLock lock(&exec_mu_);
+  if (exec_ != nullptr) policy_.PollQueues();
+}
+
+void WorkerContext::OnSleep(RingThread&) {
+  MutexLock lock(&exec_mu_);
+  if (exec_ != nullptr) policy_.HandOverQueues();
 }
 
 void WorkerContext::OnError(RingThread& ring, const absl::Status& error) {

@@ -84,6 +84,8 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   // RingHandler: ring threads.
   absl::Status OnMessage(RingThread& ring, const Message& message) override;
   void OnProgress(RingThread& ring, uint64_t position) override;
+  void OnIdle(RingThread& ring) override;
+  void OnSleep(RingThread& ring) override;
   void OnError(RingThread& ring, const absl::Status& error) override;
   // QueueListener: queue threads.
   void OnQueueProgress(const QueueProgress* queue) override;
@@ -107,6 +109,7 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   Mutex exec_mu_;
   WorkerPolicy policy_ ABSL_GUARDED_BY(exec_mu_);
   std::unique_ptr<exec::Context> exec_ ABSL_GUARDED_BY(exec_mu_);
+  uint32_t unpolled_ ABSL_GUARDED_BY(exec_mu_) = 0;  // messages since completions were looked for
   uint64_t counted_objects_ ABSL_GUARDED_BY(exec_mu_) = 0;
   uint64_t counted_commands_ ABSL_GUARDED_BY(exec_mu_) = 0;
 

@@ -43,8 +43,8 @@ struct WorkerOptions {
   absl::Duration gpu_timeout = absl::Seconds(30);
   // A guest that does not read its replies for so long loses the context.
   absl::Duration reply_timeout = absl::Seconds(10);
-  // How long an idle ring thread looks at its ring before it sleeps and wants a doorbell.
-  absl::Duration spin = absl::Microseconds(20);
+  // How long an idle ring thread looks at its ring, at most, before it sleeps and wants a doorbell.
+  absl::Duration spin = absl::Microseconds(200);
 };
 
 }  // namespace sluice::worker

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "flatbuf/vkgen/semantics.h"
-#include "gpu-domain/worker/shared_raw.h"
 #include "vmm/base/checked.h"
 
 namespace sluice::worker {
@@ -136,78 +135,6 @@ void WorkerPolicy::vkDestroyDevice(exec::Call& call, VkDevice device, const VkAl
   DriverPolicy::vkDestroyDevice(call, device, allocator);
 }
 
-void WorkerPolicy::vkGetDeviceQueue(exec::Call& call, VkDevice device, uint32_t family, uint32_t index, VkQueue* queue,
-                                    uint8_t timeline) {
-  *queue = VK_NULL_HANDLE;
-  Device* state = FindDevice(device);
-  if (state == nullptr) return;
-  const auto count = state->queue_counts.find(family);
-  if (count == state->queue_counts.end() || index >= count->second || timeline >= wire::kMaxTimelines) {
-    call.lost = absl::InvalidArgumentError(
-        absl::StrCat("vkGetDeviceQueue: no queue ", index, " of family ", family, " or no timeline ", timeline));
-    return;
-  }
-  DriverPolicy::vkGetDeviceQueue(call, device, family, index, queue, timeline);
-  if (*queue == VK_NULL_HANDLE) return;
-  std::shared_ptr<QueueTracker>& tracker = queues_[*queue];
-  if (tracker == nullptr) {
-    QueueTrackerOptions options;
-    options.gpu_timeout = options_.gpu_timeout;
-    options.stats = options_.stats;
-    tracker = std::make_shared<QueueTracker>(state->vk, device, *queue, options, listener_);
-    state->queues.push_back(*queue);
-  }
-  if (timeline != 0) fences_->Bind(timeline, tracker->progress());
-}
-
-VkResult WorkerPolicy::vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
-                                     uint32_t fence_slot, uint64_t fence_value) {
-  const auto it = queues_.find(queue);
-  if (it == queues_.end()) return VK_ERROR_DEVICE_LOST;
-  FeedbackTarget feedback;
-  if (fence_slot != exec::kNoFenceSlot) {
-    if (ring_ == nullptr || fence_slot >= RingView(ring_->mapping()).feedback_slots()) {
-      call.lost = absl::InvalidArgumentError(absl::StrCat("vkQueueSubmit: feedback slot ", fence_slot));
-      return VK_ERROR_DEVICE_LOST;
-    }
-    feedback = FeedbackTarget{ring_, fence_slot, fence_value};
-  }
-  return it->second->Submit(count, submits, std::move(feedback));
-}
-
-VkResult WorkerPolicy::vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
-                                      uint32_t fence_slot, uint64_t fence_value) {
-  const VkResult result = DriverPolicy::vkQueueSubmit2(call, queue, count, submits, exec::kNoFenceSlot, 0);
-  if (result != VK_SUCCESS) return result;
-  // An empty submission of the older kind completes when this one has.
-  return vkQueueSubmit(call, queue, 0, nullptr, fence_slot, fence_value);
-}
-
-VkResult WorkerPolicy::vkQueueWaitIdle(exec::Call&, VkQueue queue) {
-  const auto it = queues_.find(queue);
-  if (it == queues_.end()) return VK_ERROR_DEVICE_LOST;
-  return it->second->WaitIdle() ? VK_SUCCESS : VK_ERROR_DEVICE_LOST;
-}
-
-bool WorkerPolicy::WaitDeviceIdle(const Device& device) {
-  return std::all_of(device.queues.begin(), device.queues.end(),
-                     [&](VkQueue queue) { return queues_[queue]->WaitIdle(); });
-}
-
-VkResult WorkerPolicy::vkDeviceWaitIdle(exec::Call& call, VkDevice device) {
-  const Device* state = FindDevice(device);
-  if (state == nullptr) return VK_ERROR_DEVICE_LOST;
-  // Every submission of a guest goes through a tracker: when they are idle the device is.
-  if (WaitDeviceIdle(*state)) return VK_SUCCESS;
-  // Without a dispatch id it is the executor that asks, before it destroys the device's objects.
-  if (call.dispatch_id == 0 && Hung(*state)) host_->OnHung("GPU work does not end");
-  return VK_ERROR_DEVICE_LOST;
-}
-
-bool WorkerPolicy::Hung(const Device& device) {
-  return std::any_of(device.queues.begin(), device.queues.end(), [&](VkQueue queue) { return queues_[queue]->hung(); });
-}
-
 VkResult WorkerPolicy::vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
                                         uint32_t resource_id) {
@@ -253,7 +180,8 @@ void WorkerPolicy::vkFreeMemory(exec::Call& call, VkDevice device, VkDeviceMemor
   if (it != memories_.end() && it->second.blob != nullptr && state != nullptr) {
     // A correct program frees what the GPU has finished with, and this returns at once. For others: the mapping must
     // not go while the GPU writes to it.
-    if (!WaitDeviceIdle(*state) && Hung(*state)) host_->OnHung("memory that GPU work still uses was freed");
+    if (!WaitDeviceIdle(*state, device, /*ending=*/false) && Hung(*state))
+      host_->OnHung("memory that GPU work still uses was freed");
   }
   DriverPolicy::vkFreeMemory(call, device, memory, allocator);
   if (it != memories_.end()) memories_.erase(it);

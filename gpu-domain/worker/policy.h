@@ -55,6 +55,11 @@ class WorkerPolicy : public exec::DriverPolicy {
   // The ring whose message is executed next: feedback slots mean its slots.
   void SetRing(std::shared_ptr<Blob> ring) { ring_ = std::move(ring); }
 
+  // Publishes what has completed on any queue. True: something is in flight, go on polling or hand over
+  // (QueueTracker::Poll).
+  bool PollQueues();
+  void HandOverQueues();
+
   VkResult vkCreateInstance(exec::Call& call, const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
                             VkInstance* instance) override;
   void vkDestroyInstance(exec::Call& call, VkInstance instance, const VkAllocationCallbacks* allocator) override;
@@ -69,12 +74,16 @@ class WorkerPolicy : public exec::DriverPolicy {
   void vkDestroyDevice(exec::Call& call, VkDevice device, const VkAllocationCallbacks* allocator) override;
   void vkGetDeviceQueue(exec::Call& call, VkDevice device, uint32_t family, uint32_t index, VkQueue* queue,
                         uint8_t timeline) override;
-  VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
-                         uint32_t fence_slot, uint64_t fence_value) override;
-  VkResult vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
-                          uint32_t fence_slot, uint64_t fence_value) override;
-  VkResult vkQueueWaitIdle(exec::Call& call, VkQueue queue) override;
+  VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits, uint32_t slot,
+                         uint64_t batch) override;
+  VkResult vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits, uint32_t slot,
+                          uint64_t batch) override;
   VkResult vkDeviceWaitIdle(exec::Call& call, VkDevice device) override;
+  VkResult vkCreateSemaphore(exec::Call& call, VkDevice device, const VkSemaphoreCreateInfo* info,
+                             const VkAllocationCallbacks* allocator, VkSemaphore* semaphore) override;
+  void vkDestroySemaphore(exec::Call& call, VkDevice device, VkSemaphore semaphore,
+                          const VkAllocationCallbacks* allocator) override;
+  VkResult vkSignalSemaphore(exec::Call& call, VkDevice device, const VkSemaphoreSignalInfo* info) override;
   VkResult vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                             const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
                             uint32_t resource_id) override;
@@ -98,7 +107,16 @@ class WorkerPolicy : public exec::DriverPolicy {
   };
 
   Device* FindDevice(VkDevice device);
-  bool WaitDeviceIdle(const Device& device);
+  void AddPoint(VkSemaphore semaphore, uint64_t value, std::vector<TimelinePoint>* points);
+  Completion CompletionOf(const VkSubmitInfo& submit);
+  Completion CompletionOf(const VkSubmitInfo2& submit);
+  template <typename Info, typename Submit>
+  VkResult SubmitBatches(exec::Call& call, VkQueue queue, uint32_t count, const Info* submits, uint32_t slot,
+                         uint64_t batch, Submit submit);
+  // Signals what the device's queues wait for and the host has not signaled.
+  void Unblock(const Device& device, VkDevice handle);
+  // `ending`: the device goes: what its queues wait for is not waited for.
+  bool WaitDeviceIdle(const Device& device, VkDevice handle, bool ending);
   bool Hung(const Device& device);
 
   const WorkerPolicyOptions options_;
@@ -109,6 +127,7 @@ class WorkerPolicy : public exec::DriverPolicy {
   std::shared_ptr<Blob> ring_;
   absl::flat_hash_map<VkDevice, Device> devices_;
   absl::flat_hash_map<VkQueue, std::shared_ptr<QueueTracker>> queues_;
+  absl::flat_hash_map<VkSemaphore, std::shared_ptr<TimelineCounter>> timelines_;
   absl::flat_hash_map<VkDeviceMemory, Memory> memories_;
 };
 

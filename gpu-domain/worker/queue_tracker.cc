@@ -15,16 +15,19 @@ constexpr absl::Duration kSlice = absl::Milliseconds(100);
 }  // namespace
 
 bool DeviceFunctions::Load(PFN_vkGetDeviceProcAddr get, VkDevice device, DeviceFunctions* out) {
+  LoadFunction(get, device, "vkQueueSubmit2", &out->queue_submit2);
+  LoadFunction(get, device, "vkSignalSemaphore", &out->signal_semaphore);
   return LoadFunction(get, device, "vkCreateFence", &out->create_fence) &&
          LoadFunction(get, device, "vkDestroyFence", &out->destroy_fence) &&
          LoadFunction(get, device, "vkResetFences", &out->reset_fences) &&
+         LoadFunction(get, device, "vkGetFenceStatus", &out->get_fence_status) &&
          LoadFunction(get, device, "vkWaitForFences", &out->wait_for_fences) &&
          LoadFunction(get, device, "vkQueueSubmit", &out->queue_submit);
 }
 
-QueueTracker::QueueTracker(const DeviceFunctions& vk, VkDevice device, VkQueue queue,
-                           const QueueTrackerOptions& options, QueueListener* listener)
-    : vk_(vk), device_(device), queue_(queue), options_(options), listener_(listener) {}
+QueueTracker::QueueTracker(const DeviceFunctions& vk, VkDevice device, const QueueTrackerOptions& options,
+                           QueueListener* listener)
+    : vk_(vk), device_(device), options_(options), listener_(listener) {}
 
 QueueTracker::~QueueTracker() {
   Stop();
@@ -52,47 +55,89 @@ bool QueueTracker::EnsureThread() {
     thread_ = *std::move(thread);
     return true;
   }
-  {
-    MutexLock lock(&mu_);
-    lost_ = true;
-    changed_.SignalAll();
-  }
+  SetLost(/*hung=*/false);
   listener_->OnQueueLost(absl::StrCat("a queue without a thread: ", thread.status().message()));
   return false;
 }
 
-VkResult QueueTracker::Submit(uint32_t count, const VkSubmitInfo* submits, FeedbackTarget feedback) {
+VkResult QueueTracker::Submit(absl::FunctionRef<VkResult(VkFence)> submit, Completion completion) {
   if (!EnsureThread()) return VK_ERROR_DEVICE_LOST;
   VkFence fence = VK_NULL_HANDLE;
   {
     MutexLock lock(&mu_);
-    const absl::Time deadline = absl::Now() + options_.gpu_timeout;
-    while (!lost_ && !stop_ && in_flight_.size() >= options_.max_in_flight) {
-      if (absl::Now() >= deadline) return VK_ERROR_DEVICE_LOST;
-      changed_.WaitWithTimeout(&mu_, kSlice);
-    }
     if (lost_ || stop_) return VK_ERROR_DEVICE_LOST;
+    if (in_flight_.size() >= options_.max_in_flight) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (const VkResult result = TakeFence(&fence); result != VK_SUCCESS) return result;
   }
   const int64_t start = absl::GetCurrentTimeNanos();
-  const VkResult result = vk_.queue_submit(queue_, count, submits, fence);
+  const VkResult result = submit(fence);
   MutexLock lock(&mu_);
   if (result != VK_SUCCESS) {
     free_.push_back(fence);
     return result;
   }
   options_.stats->submits.fetch_add(1, std::memory_order_relaxed);
-  in_flight_.push_back(InFlight{fence, std::move(feedback), start});
+  in_flight_.push_back(InFlight{fence, std::move(completion), start});
   progress_->submitted.fetch_add(1, std::memory_order_seq_cst);
-  changed_.SignalAll();
   return VK_SUCCESS;
 }
 
-bool QueueTracker::WaitIdle() {
-  // Bounded by the waiter, which declares the queue lost when it makes no progress.
+bool QueueTracker::Poll() {
+  for (;;) {
+    VkFence fence = VK_NULL_HANDLE;
+    {
+      MutexLock lock(&mu_);
+      if (in_flight_.empty() || handed_over_ || lost_) return false;
+      fence = in_flight_.front().fence;
+    }
+    // Only this thread takes entries out and reuses fences as long as they are not handed over.
+    const VkResult result = vk_.get_fence_status(device_, fence);
+    if (result == VK_NOT_READY) return true;
+    if (result != VK_SUCCESS) {
+      SetLost(/*hung=*/false);
+      listener_->OnQueueLost("the driver lost the device");
+      return false;
+    }
+    CompleteFirst();
+  }
+}
+
+void QueueTracker::HandOver() {
   MutexLock lock(&mu_);
-  while (!in_flight_.empty() && !lost_) changed_.Wait(&mu_);
-  return !lost_;
+  if (in_flight_.empty() || handed_over_ || lost_) return;
+  handed_over_ = true;
+  changed_.SignalAll();
+}
+
+bool QueueTracker::WaitIdle(absl::FunctionRef<bool()> give_up) {
+  HandOver();
+  // Bounded by the thread, which declares the queue lost when it makes no progress.
+  MutexLock lock(&mu_);
+  while (!in_flight_.empty() && !lost_) {
+    if (!changed_.WaitWithTimeout(&mu_, kSlice)) continue;
+    mu_.Unlock();
+    const bool enough = give_up();
+    mu_.Lock();
+    if (enough) break;
+  }
+  return in_flight_.empty() && !lost_;
+}
+
+bool QueueTracker::Reached(const std::vector<TimelinePoint>& points) {
+  return std::all_of(points.begin(), points.end(), [](const TimelinePoint& point) {
+    return point.counter->value.load(std::memory_order_acquire) >= point.value;
+  });
+}
+
+std::vector<TimelinePoint> QueueTracker::Blocked() const {
+  std::vector<TimelinePoint> blocked;
+  MutexLock lock(&mu_);
+  for (const InFlight& submission : in_flight_) {
+    for (const TimelinePoint& point : submission.completion.waits) {
+      if (point.counter->value.load(std::memory_order_acquire) < point.value) blocked.push_back(point);
+    }
+  }
+  return blocked;
 }
 
 bool QueueTracker::hung() const {
@@ -100,10 +145,18 @@ bool QueueTracker::hung() const {
   return hung_;
 }
 
+void QueueTracker::SetLost(bool hung) {
+  MutexLock lock(&mu_);
+  lost_ = true;
+  hung_ = hung;
+  changed_.SignalAll();
+}
+
 bool QueueTracker::Stop() {
   {
     MutexLock lock(&mu_);
     stop_ = true;
+    handed_over_ = true;
     changed_.SignalAll();
   }
   if (thread_.joinable()) thread_.Join();
@@ -117,55 +170,65 @@ bool QueueTracker::Stop() {
   return true;
 }
 
+void QueueTracker::CompleteFirst() {
+  Completion completion;
+  VkFence fence = VK_NULL_HANDLE;
+  {
+    MutexLock lock(&mu_);
+    InFlight& first = in_flight_.front();
+    completion = std::move(first.completion);
+    fence = first.fence;
+    const int64_t took = absl::GetCurrentTimeNanos() - first.start_ns;
+    options_.stats->gpu_ns.fetch_add(static_cast<uint64_t>(std::max<int64_t>(took, 0)), std::memory_order_relaxed);
+  }
+  for (const TimelinePoint& point : completion.signals) point.counter->RaiseTo(point.value);
+  const FeedbackTarget& feedback = completion.feedback;
+  if (feedback.ring != nullptr) {
+    const RingView view(feedback.ring->mapping());
+    view.StoreFeedback(feedback.slot, feedback.value);
+    view.WakeCompletion();
+  }
+  progress_->completed.fetch_add(1, std::memory_order_seq_cst);
+  listener_->OnQueueProgress(progress_.get());
+  const VkResult reset = vk_.reset_fences(device_, 1, &fence);
+  MutexLock lock(&mu_);
+  in_flight_.pop_front();
+  if (reset == VK_SUCCESS) {
+    free_.push_back(fence);
+  } else {
+    vk_.destroy_fence(device_, fence, nullptr);
+  }
+  if (!in_flight_.empty()) return;
+  handed_over_ = false;
+  changed_.SignalAll();
+}
+
 void QueueTracker::Run() {
   for (;;) {
     VkFence fence = VK_NULL_HANDLE;
-    int64_t start = 0;
     {
       MutexLock lock(&mu_);
-      while (in_flight_.empty() && !stop_) changed_.Wait(&mu_);
-      if (in_flight_.empty()) return;
+      while ((in_flight_.empty() || !handed_over_) && !stop_) changed_.Wait(&mu_);
+      if (in_flight_.empty() || lost_) return;
       fence = in_flight_.front().fence;
-      start = in_flight_.front().start_ns;
     }
-    // The driver's own wait, in slices; a submission that does not end is a hang.
+    // The driver's own wait, in slices; a submission that has begun and does not end is a hang.
     VkResult result = VK_TIMEOUT;
-    const absl::Time deadline = absl::Now() + options_.gpu_timeout;
+    absl::Time deadline = absl::Now() + options_.gpu_timeout;
     while (result == VK_TIMEOUT && absl::Now() < deadline) {
       result =
           vk_.wait_for_fences(device_, 1, &fence, VK_TRUE, static_cast<uint64_t>(absl::ToInt64Nanoseconds(kSlice)));
+      if (result != VK_TIMEOUT) break;
+      MutexLock lock(&mu_);
+      if (!stop_ && !Reached(in_flight_.front().completion.waits)) deadline = absl::Now() + options_.gpu_timeout;
     }
     if (result != VK_SUCCESS) {
-      {
-        MutexLock lock(&mu_);
-        lost_ = true;
-        hung_ = result == VK_TIMEOUT;
-        changed_.SignalAll();
-      }
+      SetLost(/*hung=*/result == VK_TIMEOUT);
       listener_->OnQueueLost(result == VK_TIMEOUT ? "GPU work did not end within the limit"
                                                   : "the driver lost the device");
       return;
     }
-    const int64_t now = absl::GetCurrentTimeNanos();
-    options_.stats->gpu_ns.fetch_add(static_cast<uint64_t>(std::max<int64_t>(now - start, 0)),
-                                     std::memory_order_relaxed);
-    FeedbackTarget feedback;
-    {
-      MutexLock lock(&mu_);
-      feedback = std::move(in_flight_.front().feedback);
-    }
-    if (feedback.ring != nullptr) RingView(feedback.ring->mapping()).StoreFeedback(feedback.slot, feedback.value);
-    progress_->completed.fetch_add(1, std::memory_order_seq_cst);
-    listener_->OnQueueProgress(progress_.get());
-    const VkResult reset = vk_.reset_fences(device_, 1, &fence);
-    MutexLock lock(&mu_);
-    in_flight_.pop_front();
-    if (reset == VK_SUCCESS) {
-      free_.push_back(fence);
-    } else {
-      vk_.destroy_fence(device_, fence, nullptr);
-    }
-    changed_.SignalAll();
+    CompleteFirst();
   }
 }
 

@@ -152,10 +152,10 @@ class Host final : public PolicyHost, public QueueListener {
 class ReplayPolicy final : public WorkerPolicy {
  public:
   using WorkerPolicy::WorkerPolicy;
-  VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
-                         uint32_t fence_slot, uint64_t fence_value) override {
-    const VkResult result = WorkerPolicy::vkQueueSubmit(call, queue, count, submits, fence_slot, fence_value);
-    return result == VK_SUCCESS ? vkQueueWaitIdle(call, queue) : result;
+  VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits, uint32_t slot,
+                         uint64_t batch) override {
+    const VkResult result = WorkerPolicy::vkQueueSubmit(call, queue, count, submits, slot, batch);
+    return result == VK_SUCCESS ? call.device_vk->QueueWaitIdle(queue) : result;
   }
 };
 

@@ -1,7 +1,9 @@
 #include "gpu-domain/worker/ring_thread.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -20,12 +22,6 @@ absl::Status AddEvent(int epoll, int fd, uint32_t events, uint32_t id) {
   event.data.u32 = id;
   if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return ErrnoToStatus(errno, "epoll_ctl");
   return absl::OkStatus();
-}
-
-inline void CpuPause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 }  // namespace
@@ -93,23 +89,34 @@ void RingThread::Run() {
     frames = reader_.frames();
     position = reader_.position();
     if (!status.ok()) {
+      handler_->OnSleep(*this);
       handler_->OnError(*this, status);
       return;
     }
     handler_->OnProgress(*this, position);
     view_.WakeProgress();
   }
+  handler_->OnSleep(*this);
 }
 
 void RingThread::WaitForWork() {
-  const int64_t deadline = absl::GetCurrentTimeNanos() + absl::ToInt64Nanoseconds(options_.spin);
-  do {
+  const auto now = [] { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); };
+  const uint64_t start = now();
+  const uint64_t end = start + std::min<uint64_t>(spin_.Length(), absl::ToInt64Nanoseconds(options_.spin));
+  for (;;) {
     for (int i = 0; i < 32; ++i) {
-      if (reader_.Available() || stop_.load(std::memory_order_relaxed)) return;
-      CpuPause();
+      if (stop_.load(std::memory_order_relaxed)) return;
+      if (reader_.Available()) return spin_.Learn(now() - start);
+      wire::CpuPause();
     }
-  } while (absl::GetCurrentTimeNanos() < deadline);
+    handler_->OnIdle(*this);
+    if (now() >= end) break;
+    // Whoever produces the work that is waited for may want this CPU.
+    sched_yield();
+  }
+  handler_->OnSleep(*this);
   Sleep();
+  spin_.Learn(now() - start);
 }
 
 void RingThread::Sleep() {

@@ -1,7 +1,8 @@
 // File: ring_thread.h
 //
 // The consumer of one ring: a thread that takes messages out, hands them to a handler, publishes what it has executed,
-// and sleeps on the doorbell when nothing comes. No work, no cost: an idle ring burns `spin`, once, then nothing.
+// and sleeps on the doorbell when nothing comes. No work, no cost: an idle ring burns `spin` at most, once, then
+// nothing.
 //
 // The sleep protocol (flatbuf/ring.h has the other half): consumer_sleeping = 1, full fence, look once more, block. The
 // producer publishes, full fence, looks at consumer_sleeping. One of the two sees the other.
@@ -19,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "flatbuf/spin.h"
 #include "flatbuf/stats.h"
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/quota.h"
@@ -40,13 +42,18 @@ class RingHandler {
   virtual absl::Status OnMessage(RingThread& ring, const Message& message) = 0;
   // The ring was executed up to `position`.
   virtual void OnProgress(RingThread& ring, uint64_t position) = 0;
+  // The ring has nothing to execute: a moment for other things. Called again and again until the thread sleeps.
+  virtual void OnIdle(RingThread&) {}
+  // The thread is about to sleep, or to end: somebody else has to look after other things.
+  virtual void OnSleep(RingThread&) {}
   // The ring ends: the guest broke the protocol, or OnMessage failed. Called once, last.
   virtual void OnError(RingThread& ring, const absl::Status& error) = 0;
 };
 
 struct RingThreadOptions {
   uint32_t number = 0;  // of the ring in its context
-  absl::Duration spin = absl::Microseconds(20);
+  absl::Duration spin =
+      absl::Microseconds(200);  // the most; how long an idle thread really looks it learns (flatbuf/spin.h)
   absl::Duration reply_timeout = absl::Seconds(10);
   MemoryQuota* staging = nullptr;      // bounds private copies; outlives the thread
   wire::WorkerStats* stats = nullptr;  // frames, bytes_in, doorbells; outlives the thread
@@ -90,6 +97,7 @@ class RingThread {
   std::atomic<bool> stop_{false};
   RingReader reader_;
   ReplyWriter replies_;
+  wire::AdaptiveSpin spin_;
   Thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <utility>
@@ -145,9 +146,8 @@ void SocketPlatform::LookAtPeer() {
 }
 
 void SocketPlatform::Yield() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
+  // The domain is a process of this machine, and may want this CPU.
+  sched_yield();
 }
 
 uint64_t SocketPlatform::NowNs() {

@@ -22,17 +22,17 @@ uint64_t FakeCalls();
 // Forgets every object. Between fuzz inputs.
 void FakeReset();
 
-// DriverPolicy on the fake driver. Accepts any resource id and fence slot.
+// DriverPolicy on the fake driver. Accepts any resource id and feedback slot.
 class FakePolicy : public DriverPolicy {
  public:
   PFN_vkGetInstanceProcAddr GetInstanceProcAddr() override { return &FakeGetInstanceProcAddr; }
   VkResult vkQueueSubmit(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits, uint32_t,
                          uint64_t) override {
-    return DriverPolicy::vkQueueSubmit(call, queue, count, submits, kNoFenceSlot, 0);
+    return DriverPolicy::vkQueueSubmit(call, queue, count, submits, kNoSlot, 0);
   }
   VkResult vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits, uint32_t,
                           uint64_t) override {
-    return DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoFenceSlot, 0);
+    return DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoSlot, 0);
   }
   VkResult vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                             const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t) override {

@@ -30,25 +30,25 @@ void HarnessPolicy::vkDestroyDevice(Call& call, VkDevice device, const VkAllocat
 }
 
 VkResult HarnessPolicy::vkQueueSubmit(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
-                                      uint32_t fence_slot, uint64_t fence_value) {
-  if (fence_slot != kNoFenceSlot && fence_slot >= slot_count) {
-    call.lost = absl::InvalidArgumentError("fence slot");
+                                      uint32_t slot, uint64_t batch) {
+  if (slot != kNoSlot && slot >= slot_count) {
+    call.lost = absl::InvalidArgumentError("feedback slot");
     return VK_ERROR_DEVICE_LOST;
   }
   if (next_submit != VK_SUCCESS) return next_submit;
-  const VkResult result = DriverPolicy::vkQueueSubmit(call, queue, count, submits, kNoFenceSlot, 0);
+  const VkResult result = DriverPolicy::vkQueueSubmit(call, queue, count, submits, kNoSlot, 0);
   if (result < 0) return result;
-  if (fence_slot != kNoFenceSlot) {
+  if (slot != kNoSlot) {
     call.device_vk->QueueWaitIdle(queue);
-    slots[fence_slot] = fence_value;
+    slots[slot] = batch;
   }
   return result;
 }
 
 VkResult HarnessPolicy::vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits,
-                                       uint32_t fence_slot, uint64_t fence_value) {
-  const VkResult result = DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoFenceSlot, 0);
-  return result < 0 ? result : vkQueueSubmit(call, queue, 0, nullptr, fence_slot, fence_value);
+                                       uint32_t slot, uint64_t batch) {
+  const VkResult result = DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoSlot, 0);
+  return result < 0 ? result : vkQueueSubmit(call, queue, 0, nullptr, slot, batch);
 }
 
 VkResult HarnessPolicy::vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,

@@ -30,10 +30,8 @@ class HarnessPolicy : public DriverPolicy {
   VkResult vkCreateDevice(Call&, VkPhysicalDevice, const VkDeviceCreateInfo*, const VkAllocationCallbacks*,
                           VkDevice*) override;
   void vkDestroyDevice(Call&, VkDevice, const VkAllocationCallbacks*) override;
-  VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t fence_slot,
-                         uint64_t fence_value) override;
-  VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t, const VkSubmitInfo2*, uint32_t fence_slot,
-                          uint64_t fence_value) override;
+  VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t slot, uint64_t batch) override;
+  VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t, const VkSubmitInfo2*, uint32_t slot, uint64_t batch) override;
   VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,
                             uint32_t resource_id) override;
   void vkFreeMemory(Call&, VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) override;
