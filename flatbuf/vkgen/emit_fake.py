@@ -80,7 +80,9 @@ def emit(model, cmds, stream):
           "  Known(commandBuffer);", "  Look(*info);", "  return VK_SUCCESS;", "}",
           "VKAPI_ATTR VkResult VKAPI_CALL FakeEndCommandBuffer(VkCommandBuffer commandBuffer) {", "  Known(commandBuffer);",
           "  return VK_SUCCESS;", "}", ""]
-    names += ["vkBeginCommandBuffer", "vkEndCommandBuffer"]
+    # The executor's own: what it calls when a device ends.
+    o += ["VKAPI_ATTR VkResult VKAPI_CALL FakeDeviceWaitIdle(VkDevice device) {", "  Known(device);", "  return VK_SUCCESS;", "}", ""]
+    names += ["vkBeginCommandBuffer", "vkEndCommandBuffer", "vkDeviceWaitIdle"]
     o += ["PFN_vkVoidFunction DeviceProc(VkDevice, const char* name) { return FakeGetInstanceProcAddr(VK_NULL_HANDLE, name); }", "",
           "}  // namespace", "", "VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL FakeGetInstanceProcAddr(VkInstance, const char* name) {",
           "  static const std::map<std::string, PFN_vkVoidFunction>* const functions = new std::map<std::string, PFN_vkVoidFunction>{",
