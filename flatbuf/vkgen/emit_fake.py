@@ -22,6 +22,8 @@ def emit(model, cmds, stream):
         if name in model.tables:
             stype = next(m.values for m in model.r.structs[name].members if m.name == "sType")
             o.append(f"      case {stype}: Touch(*static_cast<const ::{name}*>(any)); break;")
+    # Policy's own: how shared memory is imported.
+    o.append("      case VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT: break;")
     o += ['      default: Complain("unknown structure in a pNext chain", ObjectType::kNone, 0);', "    }", "  }", "}", ""]
     for name in touched:
         o.append(f"void Touch(const ::{name}& v) {{")
@@ -80,9 +82,10 @@ def emit(model, cmds, stream):
           "  Known(commandBuffer);", "  Look(*info);", "  return VK_SUCCESS;", "}",
           "VKAPI_ATTR VkResult VKAPI_CALL FakeEndCommandBuffer(VkCommandBuffer commandBuffer) {", "  Known(commandBuffer);",
           "  return VK_SUCCESS;", "}", ""]
-    # The executor's own: what it calls when a device ends.
-    o += ["VKAPI_ATTR VkResult VKAPI_CALL FakeDeviceWaitIdle(VkDevice device) {", "  Known(device);", "  return VK_SUCCESS;", "}", ""]
-    names += ["vkBeginCommandBuffer", "vkEndCommandBuffer", "vkDeviceWaitIdle"]
+    # The executor's own: waiting never crosses the wire.
+    for handle in ("Device", "Queue"):
+        o += [f"VKAPI_ATTR VkResult VKAPI_CALL Fake{handle}WaitIdle(Vk{handle} object) {{", "  Known(object);", "  return VK_SUCCESS;", "}", ""]
+    names += ["vkBeginCommandBuffer", "vkEndCommandBuffer", "vkDeviceWaitIdle", "vkQueueWaitIdle"]
     o += ["PFN_vkVoidFunction DeviceProc(VkDevice, const char* name) { return FakeGetInstanceProcAddr(VK_NULL_HANDLE, name); }", "",
           "}  // namespace", "", "VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL FakeGetInstanceProcAddr(VkInstance, const char* name) {",
           "  static const std::map<std::string, PFN_vkVoidFunction>* const functions = new std::map<std::string, PFN_vkVoidFunction>{",
