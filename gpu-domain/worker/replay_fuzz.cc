@@ -33,6 +33,7 @@
 #include <optional>
 #include <vector>
 
+#include "flatbuf/vk/exec_dispatch.h"
 #include "gpu-domain/exec/context.h"
 #include "gpu-domain/exec/testing/fake_driver.h"
 #include "gpu-domain/exec/testing/scene.h"
