@@ -307,7 +307,7 @@ VK_CASE(dynamic, extended_3) {
     vkCmdSetColorWriteMaskEXT(commands, 0, 2, all);
     DrawRect(commands, builder.layout, {.x0 = 0.5f, .y0 = -0.9f, .x1 = 0.9f, .y1 = 0.9f, .green = 1});
   });
-  for (uint32_t i = 0; i < 2; i++) t.Bytes("picture." + std::to_string(i), target.Pixels(i));
+  t.Bytes("picture", target.Pixels());  // the shader writes the first target only: what the second gets is undefined
   t.Bytes("depth", target.Depth());
 }
 
