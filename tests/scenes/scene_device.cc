@@ -157,7 +157,7 @@ SceneStatus SceneCommands::Submit() {
 }
 
 SceneStatus SceneCommands::Wait() {
-  VkResult result = vkWaitForFences(device_->device(), 1, &fence_, VK_TRUE, 30'000'000'000);
+  VkResult result = vkWaitForFences(device_->device(), 1, &fence_, VK_TRUE, 300'000'000'000);
   if (result != VK_SUCCESS) return {"vkWaitForFences", result};
   result = vkResetFences(device_->device(), 1, &fence_);
   if (result != VK_SUCCESS) return {"vkResetFences", result};
