@@ -274,7 +274,7 @@ def decode_pointer(model, owner, f, fields, get, to, dst, what, ret, bad):
         call = f"d.PointerTable({get}, {optional}, &{to}, {what}, [&](const auto& from, ::{t}* e) {{ return Decode(d, from, e); }})"
     if f.valid_if:
         struct = f"*{dst[:-2]}" if dst.endswith("->") else "?"
-        o += [f"  if ({cond_expr(f, struct)}) {{", *("  " + line for line in []), f"    if (!({call})) {ret};", "  }"]
+        o += [f"  if ({cond_expr(f, struct)}) {{", f"    if (!({call})) {ret};", "  }"]
     else:
         o.append(f"  if (!({call})) {ret};")
     return o
