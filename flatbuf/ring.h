@@ -55,8 +55,12 @@ struct RingHeader {
   alignas(64) std::atomic<uint64_t> reply_tail;         // guest: bytes consumed
   WakeWord progress;                                    // news: command_tail, reply_head, status
   WakeWord completion;                                  // news: feedback slots, status
+  // Memory of the front-end, all contexts together. The first two are written once by the worker.
+  alignas(64) uint64_t memory_limit;  // quota, bytes; 0: none that guests know of
+  uint64_t memory_alignment;          // of ranges in kMemory blobs that vkAllocateMemory names, bytes; 0: 4096
+  std::atomic<uint64_t> memory_used;  // worker: bytes of the quota that are taken now
 };
-static_assert(sizeof(RingHeader) == 704);
+static_assert(sizeof(RingHeader) == 768);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 struct RingLayout {

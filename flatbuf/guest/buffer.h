@@ -55,6 +55,17 @@ class Buffer {
   void Pop() { size_--; }
   // Keeps the memory for the next use.
   void Clear() { size_ = 0; }
+  // Inserts before element `i` (<= size), or removes it, in order.
+  void Insert(size_t i, const T& value) {
+    const T copy = value;
+    Extend(1);
+    memmove(data_ + i + 1, data_ + i, (size_ - 1 - i) * sizeof(T));
+    data_[i] = copy;
+  }
+  void Remove(size_t i) {
+    memmove(data_ + i, data_ + i + 1, (size_ - 1 - i) * sizeof(T));
+    size_--;
+  }
   // Removes the first `n` elements.
   void RemoveFront(size_t n) {
     memmove(data_, data_ + n, (size_ - n) * sizeof(T));

@@ -26,6 +26,9 @@ void Pause(Platform& platform) {
   platform.Yield();
 }
 
+// Of host memory that a driver imports; what is beyond this is nonsense.
+constexpr uint64_t kLargestAlignment = uint64_t{2} << 20;
+
 }  // namespace
 
 void SetChannelSource(ChannelSource* source) {
@@ -54,6 +57,7 @@ uint64_t IdAllocator::New() {
     }
   } else if (generations_.size() < wire::kMaxObjectIndex) {
     generations_.Push(0);
+    notes_.Push({});
     index = static_cast<uint32_t>(generations_.size());
   } else {
     return 0;
@@ -85,6 +89,10 @@ bool GuestChannel::Init(void* ring_blob, uint64_t blob_bytes, Platform* platform
                                 &header->reply_tail);
   void* slots = base + layout_.feedback_offset();
   slots_ = static_cast<const volatile uint64_t*>(slots);
+  const uint64_t alignment = header->memory_alignment;
+  if (alignment > memory_alignment_ && alignment <= kLargestAlignment && (alignment & (alignment - 1)) == 0) {
+    memory_alignment_ = alignment;
+  }
   platform_ = platform;
   header_ = header;
   return true;
@@ -124,6 +132,7 @@ void GuestChannel::WaitExecuted(uint64_t position) {
     return static_cast<int64_t>(tail - position) >= 0 || lost();
   };
   for (int spins = 0; !executed(); spins++) {
+    if (spins == 0 && header_->consumer_sleeping.load(std::memory_order_seq_cst) != 0) platform_->RingDoorbell();
     if (spins < kSpins) {
       platform_->Yield();
     } else {

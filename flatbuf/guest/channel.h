@@ -12,13 +12,20 @@
 #include <stdint.h>
 
 #include "flatbuf/guest/buffer.h"
+#include "flatbuf/guest/memory_pool.h"
 #include "flatbuf/guest/platform.h"
+#include "flatbuf/guest/requirements.h"
 #include "flatbuf/ring.h"
 #include "flatbuf/spin.h"
 #include "flatbuf/wire.h"
 #include "flatbuffers/flatbuffers.h"
 
 namespace sluice::guest {
+
+// What the entry points remember with an object that has no structure of its own.
+struct IdNote {
+  uint64_t a = 0, b = 0;
+};
 
 // Object ids: index (1 .. kMaxObjectIndex) in the low half, generation in the high half. A freed index comes back with
 // the next generation, after all others that are free, so that a stale id is noticed by the worker.
@@ -27,9 +34,12 @@ class IdAllocator {
   uint64_t New();  // 0 when all are taken
   void Free(uint64_t id);
   uint32_t live() const { return live_; }
+  // Free to use while the id lives; holds anything when it is new. For ids that New() returned.
+  IdNote& note(uint64_t id) { return notes_[static_cast<uint32_t>(id) - 1]; }
 
  private:
   Buffer<uint32_t> generations_;  // by index - 1
+  Buffer<IdNote> notes_;          // likewise
   Buffer<uint32_t> free_;         // a queue: [free_begin_, size)
   size_t free_begin_ = 0;
   uint32_t live_ = 0;
@@ -72,6 +82,17 @@ class GuestChannel {
   }
   // Ring position after everything sent so far: what a SubmitCommand waits for.
   uint64_t position() const { return producer_.position(); }
+  // Ring position up to which the worker has executed.
+  uint64_t executed() const { return header_->command_tail.load(std::memory_order_acquire); }
+
+  // Host-visible memory.
+  MemoryPool& memory() { return memory_; }
+  RequirementCache& requirements() { return requirements_; }
+  // What offsets and sizes of allocations in blobs are multiples of, bytes (a power of two).
+  uint64_t memory_alignment() const { return memory_alignment_; }
+  // The front-end's quota for device memory and blobs, bytes; 0: not known. And what all its contexts hold of it now.
+  uint64_t memory_limit() const { return header_->memory_limit; }
+  uint64_t memory_used() const { return header_->memory_used.load(std::memory_order_relaxed); }
 
   IdAllocator& ids() { return ids_; }
   // Where messages are built.
@@ -97,7 +118,7 @@ class GuestChannel {
   }
   // Makes sure that the worker looks at what was sent. With the lock.
   void Kick() { Wake(); }
-  // Waits until the worker has executed the ring up to `position`, or the context is lost. Without the lock.
+  // Waits until the worker has executed the ring up to `position`, or the context is lost. With or without the lock.
   void WaitExecuted(uint64_t position);
   // Slots have news (RingHeader::completion).
   wire::WakeWord& completion() { return header_->completion; }
@@ -136,6 +157,9 @@ class GuestChannel {
   wire::AdaptiveSpin spin_;
   uint64_t timelines_ = 1;  // taken; 0 is the ring itself
   IdAllocator ids_;
+  uint64_t memory_alignment_ = 4096;
+  MemoryPool memory_;
+  RequirementCache requirements_;
   flatbuffers::FlatBufferBuilder fbb_{1024};
   Buffer<uint64_t> slot_values_;  // by slot: last value promised
   Buffer<uint32_t> free_slots_;

@@ -106,7 +106,8 @@ bool NewCell(VkDevice device, uint64_t bytes, FeedbackCell* cell) {
     WordLock lock(&all->lock, platform);
     if (size_class == kClasses) {
       *cell = {chunk.buffer, chunk.memory, 0, chunk.pointer, bytes};
-      return true;  // zeroed already
+      memset(cell->pointer, 0, bytes);
+      return true;
     }
     all->chunks.Push(chunk);
     const uint64_t size = kLeastCell << size_class;

@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "flatbuf/guest/buffer.h"
+#include "flatbuf/guest/memory_pool.h"
 #include "flatbuf/guest/platform.h"
 #include "flatbuf/vkgen/cast_raw.h"
 
@@ -38,6 +39,7 @@ struct GuestPhysicalDevice : Dispatchable {
   VkPhysicalDeviceFeatures features;
   VkPhysicalDeviceMemoryProperties memory;
   Buffer<VkQueueFamilyProperties> queues;
+  uint64_t heap_usage[VK_MAX_MEMORY_HEAPS] = {};  // bytes that the program has allocated
 };
 struct GuestInstance : Dispatchable {
   void* above = nullptr;
@@ -100,8 +102,9 @@ struct GuestDescriptorPool {
 };
 struct GuestMemory {
   uint64_t id = 0;
-  uint64_t size = 0;
-  SharedMemory shared;  // resource_id 0: not host-visible
+  uint64_t size = 0;   // as the program asked
+  uint32_t type = 0;   // index of the memory type
+  SharedRange shared;  // resource_id 0: not host-visible
 };
 // Fences never cross the wire: signaled when a queue has completed a number of batches.
 struct GuestFence {

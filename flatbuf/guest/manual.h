@@ -11,7 +11,8 @@
 
 namespace sluice::guest {
 
-// Fills the device's cache of memory properties. False: the context is lost.
+// Fills the device's cache of properties, or of memory properties. False: the context is lost.
+bool LoadProperties(GuestChannel& channel, VkPhysicalDevice device);
 bool LoadMemoryProperties(GuestChannel& channel, VkPhysicalDevice device);
 
 // `count` new ids. False, and none taken, when there are not enough.
@@ -31,6 +32,10 @@ VkResult EndSubmit(GuestChannel& channel, GuestQueue* queue, uint64_t last, VkFe
 // is woken by its completion knows. PromiseSignals: all of a VkSubmitInfo.
 void PromiseSignal(GuestQueue* queue, uint64_t batch, VkSemaphore semaphore, uint64_t value);
 void PromiseSignals(GuestQueue* queue, uint64_t batch, const VkSubmitInfo& submit);
+
+// VK_EXT_memory_budget, which no message is needed for: what the program holds, and what the front-end's quota leaves
+// it. sType and pNext are left alone. Takes the channel's lock.
+void FillMemoryBudget(VkPhysicalDevice device, VkPhysicalDeviceMemoryBudgetPropertiesEXT* budget);
 
 }  // namespace sluice::guest
 

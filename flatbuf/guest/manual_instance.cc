@@ -78,6 +78,17 @@ void DestroyInstance(GuestChannel& channel, VkInstance instance) {
 
 namespace sluice::guest {
 
+bool LoadProperties(GuestChannel& channel, VkPhysicalDevice device) {
+  GuestPhysicalDevice* state = State(device);
+  if (state->have_properties) return true;
+  const auto* reply = Call_vkGetPhysicalDeviceProperties(channel, device);
+  if (reply == nullptr || reply->properties() == nullptr) return false;
+  state->properties = vk::CopyAs<VkPhysicalDeviceProperties>(reply->properties());
+  if (state->properties.apiVersion > kApiVersion) state->properties.apiVersion = kApiVersion;
+  state->have_properties = true;
+  return true;
+}
+
 bool LoadMemoryProperties(GuestChannel& channel, VkPhysicalDevice device) {
   GuestPhysicalDevice* state = State(device);
   if (state->have_memory) return true;
@@ -172,18 +183,8 @@ VKAPI_ATTR VkResult VKAPI_CALL vkEnumeratePhysicalDevices(VkInstance instance, u
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice physicalDevice,
                                                          VkPhysicalDeviceProperties* pProperties) {
   ChannelLock lock(physicalDevice);
-  GuestPhysicalDevice* state = State(physicalDevice);
-  if (!state->have_properties) {
-    const auto* reply = Call_vkGetPhysicalDeviceProperties(lock.channel(), physicalDevice);
-    if (reply == nullptr || reply->properties() == nullptr) {
-      *pProperties = {};
-      return;
-    }
-    state->properties = sluice::vk::CopyAs<VkPhysicalDeviceProperties>(reply->properties());
-    if (state->properties.apiVersion > kApiVersion) state->properties.apiVersion = kApiVersion;
-    state->have_properties = true;
-  }
-  *pProperties = state->properties;
+  *pProperties = {};
+  if (LoadProperties(lock.channel(), physicalDevice)) *pProperties = State(physicalDevice)->properties;
 }
 
 VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceFeatures(VkPhysicalDevice physicalDevice,

@@ -125,7 +125,7 @@ class Refused(unittest.TestCase):
         self.refuses('"VK_VERSION_1_1"', '"VK_VERSION_9_9"', "not in the registry")
 
     def test_data_without_reply(self):
-        self.refuses("vkGetImageMemoryRequirements = {reply = true}", "vkGetImageMemoryRequirements = {}", "needs reply")
+        self.refuses("vkGetImageSubresourceLayout = {reply = true}", "vkGetImageSubresourceLayout = {}", "needs reply")
 
     def test_recording_what_cannot_be_recorded(self):
         self.refuses('"vkCmdEndRenderPass"', '"vkCreateSemaphore"', "not a command that can be recorded")

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vmm/base/log.h"
+#include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
 
 namespace sluice::broker {
@@ -24,7 +25,11 @@ absl::StatusOr<pid_t> Broker::Attach(uint32_t id, const WorkerSpec& spec, Worker
   if (workers_.find(id) != workers_.end())
     return absl::AlreadyExistsError(absl::StrCat("front-end ", id, " is attached"));
   auto worker = std::make_unique<Worker>(loop_);
-  SLUICE_ASSIGN_OR_RETURN(worker->process, LaunchWorker(domain_, spec, std::move(fds)));
+  if (std::unique_ptr<Spare> spare = TakeSpare(spec, fds); spare != nullptr) {
+    worker->process = std::move(spare->process);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(worker->process, LaunchWorker(domain_, spec, std::move(fds)));
+  }
   UniqueFd exited(fcntl(worker->process.pidfd(), F_DUPFD_CLOEXEC, 0));
   if (!exited.valid()) return ErrnoToStatus(errno, "pidfd");
   worker->exited.assign(exited.Release());
@@ -36,6 +41,53 @@ absl::StatusOr<pid_t> Broker::Attach(uint32_t id, const WorkerSpec& spec, Worker
              worker->process.namespaces().ToString());
   workers_[id] = std::move(worker);
   return pid;
+}
+
+void Broker::PrepareSpare(const WorkerSpec& spec) {
+  if (spare_ != nullptr || stopping_) return;
+  auto pair = CreateSeqPacketPair();
+  if (!pair.ok()) return;
+  auto spare = std::make_unique<Spare>(loop_);
+  spare->spec = spec;
+  WorkerSpec starting = spec;
+  starting.name = absl::StrCat(spec.name, "-spare");
+  starting.spare = true;
+  WorkerFds fds;
+  fds.channel = std::move(pair->second);
+  absl::StatusOr<jail::ChildProcess> process = LaunchWorker(domain_, starting, std::move(fds));
+  UniqueFd exited(process.ok() ? fcntl(process->pidfd(), F_DUPFD_CLOEXEC, 0) : -1);
+  if (!exited.valid()) {
+    SLUICE_LOG(warn, "no spare worker: {}", std::string(process.status().message()));
+    return;
+  }
+  spare->process = *std::move(process);
+  spare->handover = std::move(pair->first);
+  spare->exited.assign(exited.Release());
+  spare->exited.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (error || spare_ == nullptr) return;
+    // It could not get ready, and has said why. A worker for a front-end will try again.
+    SLUICE_LOG(warn, "the spare worker ended");
+    spare_.reset();
+  });
+  spare_ = std::move(spare);
+}
+
+std::unique_ptr<Broker::Spare> Broker::TakeSpare(const WorkerSpec& spec, const WorkerFds& fds) {
+  if (spare_ == nullptr || fds.stats.valid() || fds.capture.valid()) return nullptr;
+  const WorkerSpec& has = spare_->spec;
+  if (has.os != spec.os || has.memory_bytes != spec.memory_bytes || has.max_contexts != spec.max_contexts ||
+      has.require_hardware != spec.require_hardware) {
+    return nullptr;
+  }
+  std::unique_ptr<Spare> spare = std::move(spare_);
+  asio::error_code ignored;
+  spare->exited.cancel(ignored);
+  const auto* name = static_cast<const uint8_t*>(static_cast<const void*>(spec.name.data()));
+  const int channel = fds.channel.get();
+  if (!SendPacket(spare->handover.get(), absl::MakeConstSpan(name, spec.name.size()), {&channel, 1}, true).ok()) {
+    return nullptr;
+  }
+  return spare;
 }
 
 void Broker::End(uint32_t id, Worker& worker) {
@@ -67,6 +119,7 @@ void Broker::StopAll(std::function<void()> done) {
   if (stopping_) return;
   stopping_ = true;
   on_stopped_ = std::move(done);
+  spare_.reset();  // it holds nothing of anybody's
   for (auto& [id, worker] : workers_) End(id, *worker);
   if (workers_.empty()) asio::post(loop_, [this] { FinishStop(); });
 }

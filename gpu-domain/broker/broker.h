@@ -42,7 +42,13 @@ class Broker {
   void SetDomain(DomainSpec domain) { domain_ = std::move(domain); }
   const DomainSpec& domain() const { return domain_; }
 
-  // Errors: ALREADY_EXISTS: a worker of that id lives; UNAVAILABLE: stopping; from LaunchWorker.
+  // Starts a worker that gets ready and waits for a front-end of this kind, unless there is one. What goes wrong is
+  // logged: the next Attach then starts one as if nobody had asked.
+  void PrepareSpare(const WorkerSpec& spec);
+  bool has_spare() const { return spare_ != nullptr; }
+
+  // Takes the spare worker if it is of the kind and the front-end wants neither statistics nor a capture; else starts
+  // one. Errors: ALREADY_EXISTS: a worker of that id lives; UNAVAILABLE: stopping; from LaunchWorker.
   absl::StatusOr<pid_t> Attach(uint32_t id, const WorkerSpec& spec, WorkerFds fds);
   // Asks the worker to end; kills it if it does not. Unknown ids are ignored.
   void Detach(uint32_t id);
@@ -58,6 +64,15 @@ class Broker {
     asio::steady_timer grace;
     bool ending = false;
   };
+  struct Spare {
+    explicit Spare(asio::io_context& loop) : exited(loop) {}
+    WorkerSpec spec;
+    jail::ChildProcess process;
+    asio::posix::stream_descriptor exited;
+    UniqueFd handover;
+  };
+  // The spare worker, told whom it serves; null: there is none that fits.
+  std::unique_ptr<Spare> TakeSpare(const WorkerSpec& spec, const WorkerFds& fds);
   void End(uint32_t id, Worker& worker);
   void AskToEnd(uint32_t id, Worker& worker, int asks_left);
   void OnExited(uint32_t id);
@@ -67,6 +82,7 @@ class Broker {
   DomainSpec domain_;
   const ExitFn on_exit_;
   std::map<uint32_t, std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Spare> spare_;
   bool stopping_ = false;
   std::function<void()> on_stopped_;
 };

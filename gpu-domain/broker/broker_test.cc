@@ -14,7 +14,6 @@
 #include "absl/time/clock.h"
 #include "flatbuf/control_generated.h"
 #include "gpu-domain/broker/exit_codes.h"
-#include "gpu-domain/broker/unix_socket_raw.h"
 #include "gpu-domain/trace/dump.h"
 #include "gpu-domain/worker/options.h"
 #include "gpu-domain/worker/shared_raw.h"
@@ -419,33 +418,6 @@ TEST(HangTest, GpuWorkThatDoesNotEndCostsTheContextAndThenTheWorkerButNobodyWait
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->code, worker::kExitHung) << status->ToString();
   job.reset();
-}
-
-TEST(ListenTest, EachConnectionGetsAWorker) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/sluice-listen-", getpid());
-  jail::SpawnOptions options;
-  options.program = Binary("sluice-domain");
-  options.arguments = {absl::StrCat("--listen=", path), "--log_level=2", "--os=linux"};
-  options.environment = jail::InheritedEnvironment();
-  auto child = jail::Spawn(options);
-  ASSERT_TRUE(child.ok()) << child.status();
-  absl::StatusOr<UniqueFd> first = absl::UnknownError("");
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!(first = ConnectUnix(path)).ok() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-  ASSERT_TRUE(first.ok()) << first.status();
-  absl::StatusOr<UniqueFd> second = ConnectUnix(path);
-  ASSERT_TRUE(second.ok()) << second.status();
-  FakeFrontend a(*std::move(first));
-  FakeFrontend b(*std::move(second));
-  ASSERT_TRUE(a.Hello("linux").ok());
-  ASSERT_TRUE(b.Hello("linux").ok());
-  ASSERT_TRUE(child->Signal(SIGTERM).ok());
-  const auto status = child->Wait(kPatience);
-  ASSERT_TRUE(status.ok()) << status.status();
-  EXPECT_TRUE(status->clean()) << status->ToString();
-  EXPECT_TRUE(a.WaitClosed());
-  EXPECT_TRUE(b.WaitClosed());
-  EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
 }  // namespace

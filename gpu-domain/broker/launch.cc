@@ -35,6 +35,8 @@ absl::StatusOr<jail::ChildProcess> LaunchWorker(const DomainSpec& domain, const 
                        absl::StrCat("--gpus=", absl::StrJoin(domain.gpus, ",")),
                        absl::StrCat("--log_level=", domain.log_level),
                        absl::StrCat("--jail=", domain.jail ? "true" : "false"),
+                       absl::StrCat("--validate=", domain.validate ? "true" : "false"),
+                       absl::StrCat("--spare=", spec.spare ? "true" : "false"),
                        absl::StrCat("--capture=", fds.capture.valid() ? "true" : "false")};
   options.environment = jail::InheritedEnvironment(DriverVariables());
   options.fds.push_back({fds.channel.get(), worker::kChannelFd});

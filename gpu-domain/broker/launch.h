@@ -26,6 +26,7 @@ struct DomainSpec {
   int log_level = 1;              // 0 debug .. 3 errors
   std::string worker_path;        // empty: sluice-worker beside this binary
   bool jail = true;               // false: for debuggers
+  bool validate = false;          // the Khronos validation layer below the workers; for development
 };
 
 struct WorkerSpec {
@@ -34,6 +35,7 @@ struct WorkerSpec {
   uint64_t memory_bytes = uint64_t{256} << 20;
   uint32_t max_contexts = 16;
   bool require_hardware = false;  // no device that is a CPU
+  bool spare = false;             // `channel` will bring the channel (worker/options.h)
 };
 
 struct WorkerFds {

@@ -30,6 +30,10 @@ ABSL_FLAG(std::vector<std::string>, gpus, {},
 ABSL_FLAG(uint32_t, memory_mib, 1024, "quota of each connection for device memory and blobs, MiB (with --listen)");
 ABSL_FLAG(uint32_t, max_contexts, 16, "contexts alive at once in each connection (with --listen)");
 ABSL_FLAG(uint32_t, max_frontends, 64, "connections served at once (with --listen)");
+ABSL_FLAG(bool, spare_worker, false,
+          "keep one worker ready, so that a connection does not wait for the driver to load (with --listen)");
+ABSL_FLAG(bool, validate, false,
+          "run the Khronos validation layer between workers and driver and log what it says; for development");
 ABSL_FLAG(std::string, worker, "", "path of the worker binary; empty: sluice-worker beside this one");
 ABSL_FLAG(bool, jail, true, "confine workers; false: for debuggers");
 ABSL_FLAG(int, log_level, 1, "0 debug, 1 info, 2 warnings, 3 errors");
@@ -52,6 +56,7 @@ int Main() {
   domain.log_level = level;
   domain.worker_path = absl::GetFlag(FLAGS_worker);
   domain.jail = absl::GetFlag(FLAGS_jail);
+  domain.validate = absl::GetFlag(FLAGS_validate);
   const int control_fd = absl::GetFlag(FLAGS_control_fd);
   const std::string path = absl::GetFlag(FLAGS_listen);
   if ((control_fd >= 0) == !path.empty()) return Usage("exactly one of --control_fd and --listen is needed");
@@ -73,8 +78,9 @@ int Main() {
   spec.os = domain.os;
   spec.memory_bytes = uint64_t{absl::GetFlag(FLAGS_memory_mib)} << 20;
   spec.max_contexts = absl::GetFlag(FLAGS_max_contexts);
-  absl::StatusOr<std::unique_ptr<Listener>> listener =
-      Listener::Create(loop, path, std::move(domain), std::move(spec), absl::GetFlag(FLAGS_max_frontends));
+  absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Create(
+      loop, path, std::move(domain), std::move(spec),
+      {.max_workers = absl::GetFlag(FLAGS_max_frontends), .spare_worker = absl::GetFlag(FLAGS_spare_worker)});
   if (!listener.ok()) {
     SLUICE_LOG(error, "{}", std::string(listener.status().message()));
     return kExitHost;

@@ -133,7 +133,7 @@ VkResult DriverPolicy::vkDeviceWaitIdle(Call& call, VkDevice device) {
 }
 VkResult DriverPolicy::vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
-                                        uint32_t resource_id) {
+                                        uint32_t resource_id, uint64_t) {
   if (resource_id != 0) return VK_ERROR_FEATURE_NOT_PRESENT;
   return call.device_vk->AllocateMemory(device, info, allocator, memory);
 }

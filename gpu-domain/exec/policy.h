@@ -7,11 +7,11 @@
 //
 //   class WorkerPolicy : public exec::DriverPolicy {
 //     VkResult vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
-//                               const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t resource_id)
-//                               override {
+//                               const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t resource_id,
+//                               uint64_t resource_offset) override {
 //       if (!quota_->Take(info->allocationSize)) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 //       ...chain a VkImportMemoryHostPointerInfoEXT for resource_id...
-//       return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);
+//       return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0, 0);
 //     }
 //   };
 //
@@ -92,9 +92,10 @@ class Policy {
                                      VkSemaphore*) = 0;
   virtual void vkDestroySemaphore(Call&, VkDevice, VkSemaphore, const VkAllocationCallbacks*) = 0;
   virtual VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) = 0;
-  // `resource_id`: the kMemory blob that backs a host-visible allocation; 0: device memory.
+  // `resource_id`: the kMemory blob that backs a host-visible allocation, from `resource_offset` (bytes) on; 0: device
+  // memory.
   virtual VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*,
-                                    VkDeviceMemory*, uint32_t resource_id) = 0;
+                                    VkDeviceMemory*, uint32_t resource_id, uint64_t resource_offset) = 0;
   virtual void vkFreeMemory(Call&, VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) = 0;
   // May chain VkExternalMemory*CreateInfo, so that the object can be bound to imported memory.
   virtual VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*,
@@ -131,7 +132,7 @@ class DriverPolicy : public Policy {
   VkResult vkSignalSemaphore(Call&, VkDevice, const VkSemaphoreSignalInfo*) override;
   VkResult vkDeviceWaitIdle(Call&, VkDevice) override;
   VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,
-                            uint32_t) override;
+                            uint32_t, uint64_t) override;
   void vkFreeMemory(Call&, VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) override;
   VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*, VkBuffer*) override;
   VkResult vkCreateImage(Call&, VkDevice, const VkImageCreateInfo*, const VkAllocationCallbacks*, VkImage*) override;

@@ -1,6 +1,7 @@
 #include "gpu-domain/worker/blob.h"
 
 #include "absl/strings/str_cat.h"
+#include "gpu-domain/worker/shared_raw.h"
 #include "vmm/base/status_macros.h"
 
 namespace sluice::worker {
@@ -15,6 +16,14 @@ absl::StatusOr<CreatedBlob> Blob::CreateMapped(const BlobId& id, uint64_t size, 
 
 CreatedBlob Blob::CreateDoorbell(const BlobId& id, UniqueFd fd) {
   return CreatedBlob{std::make_shared<Blob>(id, Mapping(), MemoryCharge()), std::move(fd)};
+}
+
+PublishedUse::PublishedUse(MemoryQuota* quota, std::shared_ptr<Blob> ring) : quota_(quota), ring_(std::move(ring)) {
+  quota_->Publish(&RingView(ring_->mapping()).header().memory_used);
+}
+
+PublishedUse::~PublishedUse() {
+  quota_->Unpublish(&RingView(ring_->mapping()).header().memory_used);
 }
 
 std::optional<BlobId> ParseBlobId(uint32_t context, uint32_t resource, uint64_t blob_id) {

@@ -57,6 +57,19 @@ class Blob {
   Mapping mapping_;
 };
 
+// While it lives, the ring blob's header says how much of the quota is used.
+class PublishedUse {
+ public:
+  PublishedUse(MemoryQuota* quota, std::shared_ptr<Blob> ring);
+  ~PublishedUse();
+  PublishedUse(const PublishedUse&) = delete;
+  PublishedUse& operator=(const PublishedUse&) = delete;
+
+ private:
+  MemoryQuota* const quota_;
+  const std::shared_ptr<Blob> ring_;
+};
+
 // The kind and index in a guest's blob_id, or nullopt for a kind that does not exist.
 std::optional<BlobId> ParseBlobId(uint32_t context, uint32_t resource, uint64_t blob_id);
 

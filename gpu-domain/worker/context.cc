@@ -96,10 +96,11 @@ absl::Status WorkerContext::AddRing(std::shared_ptr<Blob> blob) {
     if (!shared_->reaper->WaitIdle(shared_->options->gpu_timeout)) shared_->on_hung("a ring does not end");
   }
   RingView view(blob->mapping());
-  view.Initialise();
+  view.Initialise(shared_->quota->limit(), shared_->driver->memory_alignment());
   {
     MutexLock lock(&mu_);
     ring_blobs_[number] = blob;
+    published_[number] = std::make_unique<PublishedUse>(shared_->quota, blob);
     if (lost_.load(std::memory_order_acquire)) view.SetStatus(wire::LostReason::kBadFrame);
   }
   RingThreadOptions options;
@@ -108,7 +109,14 @@ absl::Status WorkerContext::AddRing(std::shared_ptr<Blob> blob) {
   options.reply_timeout = shared_->options->reply_timeout;
   options.staging = shared_->staging;
   options.stats = shared_->stats;
-  SLUICE_ASSIGN_OR_RETURN(rings_[number], RingThread::Start(options, std::move(blob), doorbell, this));
+  absl::StatusOr<std::unique_ptr<RingThread>> ring = RingThread::Start(options, std::move(blob), doorbell, this);
+  if (!ring.ok()) {
+    MutexLock lock(&mu_);
+    published_[number].reset();
+    ring_blobs_[number].reset();
+    return ring.status();
+  }
+  rings_[number] = *std::move(ring);
   return absl::OkStatus();
 }
 
@@ -133,6 +141,7 @@ void WorkerContext::RemoveBlob(const BlobId& id) {
   if (ring == nullptr || ring->blob()->id().resource != id.resource) return;
   {
     MutexLock lock(&mu_);
+    published_[id.index].reset();
     ring_blobs_[id.index].reset();
   }
   // The thread may be in the driver for a while: only a new ring of the same number waits for that.
@@ -203,6 +212,7 @@ void WorkerContext::Finish() {
   {
     MutexLock leaf(&mu_);
     memory_.clear();
+    for (std::unique_ptr<PublishedUse>& published : published_) published.reset();
     for (std::shared_ptr<Blob>& blob : ring_blobs_) blob.reset();
   }
   shared_->stats->contexts.fetch_sub(1, std::memory_order_relaxed);
@@ -256,6 +266,7 @@ void WorkerContext::OnError(RingThread& ring, const absl::Status& error) {
 
 void WorkerContext::OnQueueProgress(const QueueProgress* queue) {
   fences_.OnQueueProgress(queue);
+  leaving_.Sweep();
 }
 
 void WorkerContext::OnQueueLost(absl::string_view why) {
@@ -273,13 +284,27 @@ std::optional<MemoryCharge> WorkerContext::TakeMemory(uint64_t bytes) {
   // What a context that was just destroyed held is about to come back: a guest that frees and allocates must not see
   // that.
   const absl::Time deadline = absl::Now() + kReclaimWait;
-  while (!charge.has_value() && shared_->reaper->busy() && !ending_.load(std::memory_order_acquire) &&
-         absl::Now() < deadline) {
-    shared_->reaper->WaitIdle(absl::Milliseconds(10));
+  while (!charge.has_value() && (SweepMemory() || shared_->reaper->busy()) &&
+         !ending_.load(std::memory_order_acquire) && absl::Now() < deadline) {
+    if (!shared_->reaper->WaitIdle(absl::Milliseconds(10))) continue;
+    absl::SleepFor(absl::Milliseconds(1));
     charge = shared_->quota->Take(bytes);
   }
   if (!charge.has_value()) shared_->quota->CountRefusal();
   return charge;
+}
+
+bool WorkerContext::SweepMemory() {
+  leaving_.Sweep();
+  return !leaving_.empty();
+}
+
+void WorkerContext::DropLater(std::shared_ptr<Blob> blob, Unfinished unfinished) {
+  leaving_.Add(std::move(blob), std::move(unfinished));
+}
+
+void WorkerContext::DropAll() {
+  leaving_.SweepAll();
 }
 
 void WorkerContext::OnHung(absl::string_view what) {

@@ -26,6 +26,7 @@
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/driver.h"
 #include "gpu-domain/worker/fence_tracker.h"
+#include "gpu-domain/worker/leaving_blobs.h"
 #include "gpu-domain/worker/options.h"
 #include "gpu-domain/worker/outbox.h"
 #include "gpu-domain/worker/policy.h"
@@ -75,6 +76,9 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   void Lose(wire::LostReason reason, absl::string_view message);
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
+  // Any thread. Gives back memory that was freed and is no longer in use. True: some is still in use.
+  bool SweepMemory();
+
   // Tells all threads to end and publishes kDestroyed. Then Finish().
   void BeginDestroy();
   // Joins all threads and frees all objects. May take as long as the GPU does: runs on the reaper.
@@ -93,6 +97,8 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   // PolicyHost: the executing thread.
   std::shared_ptr<Blob> FindMemory(uint32_t resource) override;
   std::optional<MemoryCharge> TakeMemory(uint64_t bytes) override;
+  void DropLater(std::shared_ptr<Blob> blob, Unfinished unfinished) override;
+  void DropAll() override;
   void OnHung(absl::string_view what) override;
 
   absl::StatusOr<int> DoorbellFd(uint64_t number);
@@ -105,6 +111,7 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   std::atomic<bool> lost_{false};
   std::atomic<bool> ending_{false};
   FenceTracker fences_;
+  LeavingBlobs leaving_;
 
   Mutex exec_mu_;
   WorkerPolicy policy_ ABSL_GUARDED_BY(exec_mu_);
@@ -116,6 +123,7 @@ class WorkerContext final : public RingHandler, public QueueListener, public Pol
   Mutex mu_;  // leaf
   absl::flat_hash_map<uint32_t, std::shared_ptr<Blob>> memory_ ABSL_GUARDED_BY(mu_);
   std::array<std::shared_ptr<Blob>, wire::kMaxRings> ring_blobs_ ABSL_GUARDED_BY(mu_);
+  std::array<std::unique_ptr<PublishedUse>, wire::kMaxRings> published_ ABSL_GUARDED_BY(mu_);
 
   // Rings whose threads the reaper is ending.
   std::array<std::atomic<bool>, wire::kMaxRings> ending_rings_{};

@@ -10,6 +10,7 @@
 #include "gpu-domain/exec/policy.h"
 #include "gpu-domain/worker/vulkan_raw.h"
 #include "vmm/base/checked.h"
+#include "vmm/base/log.h"
 #include "vmm/base/mapping.h"
 #include "vmm/base/status_macros.h"
 #include "vmm/base/unique_fd.h"
@@ -32,14 +33,27 @@ bool Has(const std::vector<VkExtensionProperties>& extensions, const char* name)
                      [&](const VkExtensionProperties& e) { return std::strcmp(e.extensionName, name) == 0; });
 }
 
+VKAPI_ATTR VkBool32 VKAPI_CALL OnValidation(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                            VkDebugUtilsMessageTypeFlagsEXT,
+                                            const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
+  const std::string text = Printable(data->pMessage == nullptr ? "" : data->pMessage);
+  if ((severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) != 0) {
+    SLUICE_LOG(error, "validation: {}", text);
+  } else {
+    SLUICE_LOG(warn, "validation: {}", text);
+  }
+  return VK_FALSE;
+}
+
 absl::Status VulkanError(absl::string_view what, VkResult result) {
   return absl::NotFoundError(absl::StrCat(what, " failed: VkResult ", static_cast<int>(result)));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::vector<std::string>& gpus,
-                                                                   bool require_hardware) {
+absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const DriverOptions& options) {
+  const std::vector<std::string>& gpus = options.gpus;
+  const bool require_hardware = options.require_hardware;
   std::unique_ptr<VulkanDriver> driver(new VulkanDriver());
   driver->get_ = exec::LoadVulkan();
   if (driver->get_ == nullptr) {
@@ -68,11 +82,27 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
     enumerate_instance(nullptr, &count, have.data());
     driver->has_surface_ = Has(have, surface);
   }
-  if (driver->has_surface_) {
-    info.enabledExtensionCount = 1;
-    info.ppEnabledExtensionNames = &surface;
+  std::vector<const char*> instance_extensions;
+  if (driver->has_surface_) instance_extensions.push_back(surface);
+  const char* const layers[] = {"VK_LAYER_KHRONOS_validation"};
+  VkDebugUtilsMessengerCreateInfoEXT messenger{};
+  messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  messenger.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+  messenger.pfnUserCallback = &OnValidation;
+  if (options.validate) {
+    info.pNext = &messenger;  // for the creation itself
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = layers;
+    instance_extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   }
+  info.enabledExtensionCount = static_cast<uint32_t>(instance_extensions.size());
+  info.ppEnabledExtensionNames = instance_extensions.data();
   VkResult result = create_instance(&info, nullptr, &driver->instance_);
+  if (result == VK_ERROR_LAYER_NOT_PRESENT) {
+    return absl::NotFoundError("no validation layer; install the package vulkan-validationlayers");
+  }
   if (result != VK_SUCCESS) {
     return absl::NotFoundError(absl::StrCat("no Vulkan driver: vkCreateInstance says ", static_cast<int>(result),
                                             "; install one, e.g. the package mesa-vulkan-drivers"));
@@ -81,6 +111,10 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
   PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
   PFN_vkGetPhysicalDeviceFeatures get_features = nullptr;
   const VkInstance instance = driver->instance_;
+  PFN_vkCreateDebugUtilsMessengerEXT create_messenger = nullptr;
+  if (options.validate && LoadFunction(driver->get_, instance, "vkCreateDebugUtilsMessengerEXT", &create_messenger)) {
+    create_messenger(instance, &messenger, nullptr, &driver->messenger_);
+  }
   if (!LoadFunction(driver->get_, instance, "vkDestroyInstance", &driver->destroy_instance_) ||
       !LoadFunction(driver->get_, instance, "vkGetDeviceProcAddr", &driver->get_device_proc_addr_) ||
       !LoadFunction(driver->get_, instance, "vkEnumeratePhysicalDevices", &enumerate) ||
@@ -105,7 +139,9 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
     if (!Selected(device.name, gpus) || device.api_version < kLeastDeviceVersion) continue;
     if (require_hardware && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
     get_features(handle, &device.features);
-    if (const absl::Status status = driver->Probe(device); !status.ok()) return Annotate(status, device.name);
+    if (const absl::Status status = driver->Probe(device, options.import_host_memory); !status.ok())
+      return Annotate(status, device.name);
+    driver->memory_alignment_ = std::max(driver->memory_alignment_, device.import_alignment);
     driver->devices_.push_back(std::move(device));
   }
   if (driver->devices_.empty()) {
@@ -118,6 +154,11 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const std::ve
 }
 
 VulkanDriver::~VulkanDriver() {
+  PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;
+  if (messenger_ != VK_NULL_HANDLE &&
+      LoadFunction(get_, instance_, "vkDestroyDebugUtilsMessengerEXT", &destroy_messenger)) {
+    destroy_messenger(instance_, messenger_, nullptr);
+  }
   if (instance_ != VK_NULL_HANDLE && destroy_instance_ != nullptr) destroy_instance_(instance_, nullptr);
 }
 
@@ -128,7 +169,7 @@ const DriverDevice* VulkanDriver::Find(VkPhysicalDevice handle) const {
   return nullptr;
 }
 
-absl::Status VulkanDriver::Probe(DriverDevice& device) {
+absl::Status VulkanDriver::Probe(DriverDevice& device, bool import_host_memory) {
   PFN_vkEnumerateDeviceExtensionProperties enumerate_extensions = nullptr;
   PFN_vkGetPhysicalDeviceProperties2 get_properties = nullptr;
   PFN_vkGetPhysicalDeviceQueueFamilyProperties get_families = nullptr;
@@ -147,7 +188,7 @@ absl::Status VulkanDriver::Probe(DriverDevice& device) {
   if (has_surface_ && Has(extensions, VK_KHR_SWAPCHAIN_EXTENSION_NAME)) {
     device.extra_extensions.push_back(VK_KHR_SWAPCHAIN_EXTENSION_NAME);
   }
-  const bool can_import = Has(extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  const bool can_import = import_host_memory && Has(extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (can_import) device.extra_extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{};
@@ -156,7 +197,7 @@ absl::Status VulkanDriver::Probe(DriverDevice& device) {
   properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
   properties.pNext = can_import ? &host : nullptr;
   get_properties(device.handle, &properties);
-  if (can_import) device.import_alignment = std::max<uint64_t>(host.minImportedHostPointerAlignment, 1);
+  if (can_import) device.import_alignment = std::max<uint64_t>(host.minImportedHostPointerAlignment, kPageSize);
 
   count = 0;
   get_families(device.handle, &count, nullptr);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "vmm/base/checked.h"
 #include "vmm/base/log.h"
 #include "vmm/base/mapping.h"
+#include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
 #include "vmm/jail/privileges.h"
 #include "vmm/jail/seccomp.h"
@@ -40,9 +42,14 @@ ABSL_FLAG(uint64_t, memory_bytes, uint64_t{256} << 20, "quota for device memory 
 ABSL_FLAG(uint32_t, max_contexts, 16, "contexts alive at once");
 ABSL_FLAG(std::vector<std::string>, gpus, {}, "parts of Vulkan device names, comma-separated; empty: all devices");
 ABSL_FLAG(bool, require_hardware, false, "use no device that is a CPU");
+ABSL_FLAG(bool, import_host_memory, true,
+          "let the driver import memory that guests see; false: copy, as for drivers that cannot (for tests)");
 // A driver on a CPU compiles shaders in here, and on a busy or emulated processor that alone has taken 30 s.
 ABSL_FLAG(absl::Duration, gpu_timeout, absl::Seconds(120), "GPU work that takes longer is a hang");
 ABSL_FLAG(absl::Duration, reply_timeout, absl::Seconds(10), "how long a guest may leave its reply ring full");
+ABSL_FLAG(bool, spare, false, "get ready, then wait on descriptor 3 for a channel and the name of its front-end");
+ABSL_FLAG(bool, validate, false,
+          "put the Khronos validation layer between the worker and the driver; log what it says");
 ABSL_FLAG(bool, capture, false, "descriptor 5 is a capture file");
 ABSL_FLAG(bool, jail, true,
           "confine the process (empty root, no capabilities, system call filter); false: for debuggers");
@@ -122,10 +129,13 @@ int Main() {
   }
 
   absl::StatusOr<std::unique_ptr<VulkanDriver>> driver =
-      VulkanDriver::Create(options.gpus, absl::GetFlag(FLAGS_require_hardware));
+      VulkanDriver::Create({.gpus = options.gpus,
+                            .require_hardware = absl::GetFlag(FLAGS_require_hardware),
+                            .import_host_memory = absl::GetFlag(FLAGS_import_host_memory),
+                            .validate = absl::GetFlag(FLAGS_validate)});
   if (!driver.ok()) return Fail(kExitNoVulkan, driver.status());
-  SLUICE_LOG(info, "serves on {}", (*driver)->devices().front().name);
-
+  const bool spare = absl::GetFlag(FLAGS_spare);
+  UniqueFd handover = spare ? std::move(channel) : UniqueFd();
   Worker worker(options, std::move(channel), driver->get(), stats, std::move(capture));
   worker.EndOnSigterm();
   if (jailed) {
@@ -136,6 +146,18 @@ int Main() {
       return Fail(kExitJail, status);
     }
   }
+  if (spare) {
+    SLUICE_LOG(debug, "ready");
+    absl::StatusOr<std::optional<Packet>> packet = ReceivePacket(handover.get());
+    if (!packet.ok()) return Fail(kExitUsage, packet.status());
+    if (!packet->has_value()) return kExitOk;  // nobody needed it
+    if ((*packet)->fds.size() != 1) return Fail(kExitUsage, absl::InvalidArgumentError("a handover without a channel"));
+    const std::string name = Printable(std::string((*packet)->bytes.begin(), (*packet)->bytes.end()));
+    InitLogging(absl::StrCat("worker ", name), static_cast<LogLevel>(level));
+    handover.Reset();
+    worker.SetChannel(std::move((*packet)->fds[0]), name);
+  }
+  SLUICE_LOG(info, "serves on {}", (*driver)->devices().front().name);
   return worker.Run();
 }
 

@@ -14,7 +14,8 @@
 namespace sluice::worker {
 
 // Descriptor numbers in a worker process.
-inline constexpr int kChannelFd = 3;  // SOCK_SEQPACKET, domain side of flatbuf/channel.fbs
+inline constexpr int kChannelFd = 3;  // SOCK_SEQPACKET, domain side of flatbuf/channel.fbs; with --spare: where one
+                                      // packet brings it, its bytes the front-end's name
 inline constexpr int kStatsFd = 4;    // memfd of at least one page: wire::WorkerStats; may be absent
 inline constexpr int kCaptureFd = 5;  // capture file, open for writing; only with --capture
 

@@ -31,6 +31,9 @@ class Outbox {
   // waits for it to be writable and calls Flush.
   Outbox(int socket, std::function<void()> want_write) : socket_(socket), want_write_(std::move(want_write)) {}
 
+  // Before anything is sent, if it was not known when the outbox was made.
+  void SetSocket(int socket) { socket_ = socket; }
+
   void HelloReply(const wire::Capset& capset);
   // `fd` is valid exactly when the answer is kOk. `size`: rounded.
   void BlobCreated(uint32_t resource, BlobAnswer answer, wire::BlobKind kind, uint64_t size, UniqueFd fd);
@@ -53,7 +56,7 @@ class Outbox {
   // OK: sent. RESOURCE_EXHAUSTED: later.
   absl::Status SendNow(const uint8_t* bytes, size_t size, const UniqueFd& fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const int socket_;
+  int socket_;
   const std::function<void()> want_write_;
   mutable Mutex mu_;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "flatbuf/vkgen/semantics.h"
-#include "vmm/base/checked.h"
 
 namespace sluice::worker {
 namespace {
@@ -67,9 +65,10 @@ void WorkerPolicy::vkGetPhysicalDeviceMemoryProperties(exec::Call& call, VkPhysi
   const uint32_t import_types = physical != nullptr ? physical->import_types : 0;
   for (uint32_t i = 0; i < std::min<uint32_t>(properties->memoryTypeCount, VK_MAX_MEMORY_TYPES); ++i) {
     VkMemoryPropertyFlags& flags = properties->memoryTypes[i].propertyFlags;
-    // A guest maps what it shares with the worker: memory that can be imported and needs no flushes. The rest is for
-    // the GPU.
-    const bool shareable = (flags & kShareable) == kShareable && (import_types & (uint32_t{1} << i)) != 0;
+    // A guest maps what it shares with the worker: memory that can be imported (or, with drivers that import none, be
+    // kept equal by copies) and needs no flushes. The rest is for the GPU.
+    const bool shareable =
+        (flags & kShareable) == kShareable && (import_types == 0 || (import_types & (uint32_t{1} << i)) != 0);
     if (!shareable) flags &= ~kHostBits;
   }
   for (uint32_t i = 0; i < std::min<uint32_t>(properties->memoryHeapCount, VK_MAX_MEMORY_HEAPS); ++i) {
@@ -133,58 +132,7 @@ void WorkerPolicy::vkDestroyDevice(exec::Call& call, VkDevice device, const VkAl
     devices_.erase(device);
   }
   DriverPolicy::vkDestroyDevice(call, device, allocator);
-}
-
-VkResult WorkerPolicy::vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
-                                        const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
-                                        uint32_t resource_id) {
-  const Device* state = FindDevice(device);
-  if (state == nullptr) return VK_ERROR_DEVICE_LOST;
-  Memory record;
-  if (resource_id == 0) {
-    std::optional<MemoryCharge> charge = host_->TakeMemory(info->allocationSize);
-    if (!charge.has_value()) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-    record.charge = *std::move(charge);
-    const VkResult result = DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);
-    if (result == VK_SUCCESS) memories_[*memory] = std::move(record);
-    return result;
-  }
-  record.blob = host_->FindMemory(resource_id);
-  if (record.blob == nullptr || info->allocationSize > record.blob->size()) {
-    call.lost = absl::InvalidArgumentError(
-        absl::StrCat("vkAllocateMemory: resource ", resource_id, " is no memory of ", info->allocationSize, " bytes"));
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  }
-  const std::optional<uint64_t> size = CheckedAlignUp(info->allocationSize, state->physical->import_alignment);
-  if (info->memoryTypeIndex >= 32 || (state->physical->import_types & (uint32_t{1} << info->memoryTypeIndex)) == 0 ||
-      !size.has_value() || *size > record.blob->size()) {
-    return VK_ERROR_INVALID_EXTERNAL_HANDLE;
-  }
-  VkImportMemoryHostPointerInfoEXT import{};
-  import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
-  import.pNext = info->pNext;
-  import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-  import.pHostPointer = record.blob->mapping().data();
-  VkMemoryAllocateInfo copy = *info;
-  copy.pNext = &import;
-  copy.allocationSize = *size;
-  const VkResult result = DriverPolicy::vkAllocateMemory(call, device, &copy, allocator, memory, 0);
-  if (result == VK_SUCCESS) memories_[*memory] = std::move(record);
-  return result;
-}
-
-void WorkerPolicy::vkFreeMemory(exec::Call& call, VkDevice device, VkDeviceMemory memory,
-                                const VkAllocationCallbacks* allocator) {
-  const auto it = memories_.find(memory);
-  const Device* state = FindDevice(device);
-  if (it != memories_.end() && it->second.blob != nullptr && state != nullptr) {
-    // A correct program frees what the GPU has finished with, and this returns at once. For others: the mapping must
-    // not go while the GPU writes to it.
-    if (!WaitDeviceIdle(*state, device, /*ending=*/false) && Hung(*state))
-      host_->OnHung("memory that GPU work still uses was freed");
-  }
-  DriverPolicy::vkFreeMemory(call, device, memory, allocator);
-  if (it != memories_.end()) memories_.erase(it);
+  if (devices_.empty()) host_->DropAll();
 }
 
 VkResult WorkerPolicy::vkCreateBuffer(exec::Call& call, VkDevice device, const VkBufferCreateInfo* info,

@@ -22,6 +22,8 @@
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/driver.h"
 #include "gpu-domain/worker/fence_tracker.h"
+#include "gpu-domain/worker/host_copies.h"
+#include "gpu-domain/worker/leaving_blobs.h"
 #include "gpu-domain/worker/queue_tracker.h"
 
 namespace sluice::worker {
@@ -34,6 +36,10 @@ class PolicyHost {
   virtual std::shared_ptr<Blob> FindMemory(uint32_t resource) = 0;
   // Takes from the front-end's quota; nullopt: refused and counted.
   virtual std::optional<MemoryCharge> TakeMemory(uint64_t bytes) = 0;
+  // The driver has freed memory in this blob; what was submitted before may still use it.
+  virtual void DropLater(std::shared_ptr<Blob> blob, Unfinished unfinished) = 0;
+  // All devices are gone.
+  virtual void DropAll() = 0;
   // The device's work does not end, so nothing of it can be freed: the worker has to end. Does not return in a worker
   // process.
   virtual void OnHung(absl::string_view what) = 0;
@@ -85,8 +91,8 @@ class WorkerPolicy : public exec::DriverPolicy {
                           const VkAllocationCallbacks* allocator) override;
   VkResult vkSignalSemaphore(exec::Call& call, VkDevice device, const VkSemaphoreSignalInfo* info) override;
   VkResult vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
-                            const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
-                            uint32_t resource_id) override;
+                            const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t resource_id,
+                            uint64_t resource_offset) override;
   void vkFreeMemory(exec::Call& call, VkDevice device, VkDeviceMemory memory,
                     const VkAllocationCallbacks* allocator) override;
   VkResult vkCreateBuffer(exec::Call& call, VkDevice device, const VkBufferCreateInfo* info,
@@ -102,8 +108,8 @@ class WorkerPolicy : public exec::DriverPolicy {
     std::vector<VkQueue> queues;                // those that were asked for
   };
   struct Memory {
-    MemoryCharge charge;         // empty for imported memory: the blob is charged
-    std::shared_ptr<Blob> blob;  // before it is dropped the driver has let go
+    MemoryCharge charge;         // empty for memory in a blob: the blob is charged
+    std::shared_ptr<Blob> blob;  // null: the driver's own memory
   };
 
   Device* FindDevice(VkDevice device);
@@ -117,6 +123,11 @@ class WorkerPolicy : public exec::DriverPolicy {
   void Unblock(const Device& device, VkDevice handle);
   // `ending`: the device goes: what its queues wait for is not waited for.
   bool WaitDeviceIdle(const Device& device, VkDevice handle, bool ending);
+  // Host-visible memory in [offset, ...) of a blob: imported, or kept equal by copies.
+  VkResult Import(exec::Call& call, VkDevice device, VkMemoryAllocateInfo info, uint8_t* pointer,
+                  VkDeviceMemory* memory);
+  VkResult AllocateCopied(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo& info,
+                          std::shared_ptr<Blob> blob, uint64_t offset, VkDeviceMemory* memory);
   bool Hung(const Device& device);
 
   const WorkerPolicyOptions options_;
@@ -129,6 +140,7 @@ class WorkerPolicy : public exec::DriverPolicy {
   absl::flat_hash_map<VkQueue, std::shared_ptr<QueueTracker>> queues_;
   absl::flat_hash_map<VkSemaphore, std::shared_ptr<TimelineCounter>> timelines_;
   absl::flat_hash_map<VkDeviceMemory, Memory> memories_;
+  HostCopies copies_;
 };
 
 }  // namespace sluice::worker

@@ -38,6 +38,7 @@ void WorkerPolicy::vkGetDeviceQueue(exec::Call& call, VkDevice device, uint32_t 
     QueueTrackerOptions options;
     options.gpu_timeout = options_.gpu_timeout;
     options.stats = options_.stats;
+    options.copies = &copies_;
     tracker = std::make_shared<QueueTracker>(state->vk, device, options, listener_);
     state->queues.push_back(*queue);
   }
@@ -90,6 +91,7 @@ VkResult WorkerPolicy::SubmitBatches(exec::Call& call, VkQueue queue, uint32_t c
   }
   // Batches go to the driver together as long as nobody can see one of them complete before the others: a timeline
   // semaphore that is signaled is seen, and a wait for one may be answered by somebody who has seen that.
+  copies_.ToDevice();
   uint32_t first = 0;
   Completion completion;
   for (uint32_t i = 0; i < count; ++i) {
@@ -132,6 +134,7 @@ VkResult WorkerPolicy::vkCreateSemaphore(exec::Call& call, VkDevice device, cons
   if (type != nullptr && type->semaphoreType == VK_SEMAPHORE_TYPE_TIMELINE) {
     auto counter = std::make_shared<TimelineCounter>();
     counter->value = type->initialValue;
+    counter->semaphore = *semaphore;
     timelines_[*semaphore] = std::move(counter);
   }
   return VK_SUCCESS;
@@ -139,7 +142,10 @@ VkResult WorkerPolicy::vkCreateSemaphore(exec::Call& call, VkDevice device, cons
 
 void WorkerPolicy::vkDestroySemaphore(exec::Call& call, VkDevice device, VkSemaphore semaphore,
                                       const VkAllocationCallbacks* allocator) {
-  timelines_.erase(semaphore);
+  if (const auto it = timelines_.find(semaphore); it != timelines_.end()) {
+    it->second->semaphore.store(VK_NULL_HANDLE, std::memory_order_release);
+    timelines_.erase(it);
+  }
   DriverPolicy::vkDestroySemaphore(call, device, semaphore, allocator);
 }
 
@@ -149,6 +155,7 @@ VkResult WorkerPolicy::vkSignalSemaphore(exec::Call& call, VkDevice device, cons
     call.lost = absl::InvalidArgumentError("vkSignalSemaphore: not a timeline semaphore");
     return VK_ERROR_DEVICE_LOST;
   }
+  copies_.ToDevice();
   const VkResult result = DriverPolicy::vkSignalSemaphore(call, device, info);
   if (result == VK_SUCCESS) it->second->RaiseTo(info->value);
   return result;

@@ -12,11 +12,14 @@ namespace sluice::worker {
 namespace {
 // How long one wait in the driver lasts; between two the thread looks whether it is to end.
 constexpr absl::Duration kSlice = absl::Milliseconds(100);
+// What remains between a fence and the semaphores of the same submission is some microseconds of the driver.
+constexpr absl::Duration kSignalLag = absl::Seconds(1);
 }  // namespace
 
 bool DeviceFunctions::Load(PFN_vkGetDeviceProcAddr get, VkDevice device, DeviceFunctions* out) {
   LoadFunction(get, device, "vkQueueSubmit2", &out->queue_submit2);
   LoadFunction(get, device, "vkSignalSemaphore", &out->signal_semaphore);
+  LoadFunction(get, device, "vkWaitSemaphores", &out->wait_semaphores);
   return LoadFunction(get, device, "vkCreateFence", &out->create_fence) &&
          LoadFunction(get, device, "vkDestroyFence", &out->destroy_fence) &&
          LoadFunction(get, device, "vkResetFences", &out->reset_fences) &&
@@ -170,6 +173,20 @@ bool QueueTracker::Stop() {
   return true;
 }
 
+void QueueTracker::AwaitSignals(const std::vector<TimelinePoint>& points) const {
+  if (vk_.wait_semaphores == nullptr) return;
+  for (const TimelinePoint& point : points) {
+    const VkSemaphore semaphore = point.counter->semaphore.load(std::memory_order_acquire);
+    if (semaphore == VK_NULL_HANDLE) continue;
+    VkSemaphoreWaitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &semaphore;
+    info.pValues = &point.value;
+    vk_.wait_semaphores(device_, &info, static_cast<uint64_t>(absl::ToInt64Nanoseconds(kSignalLag)));
+  }
+}
+
 void QueueTracker::CompleteFirst() {
   Completion completion;
   VkFence fence = VK_NULL_HANDLE;
@@ -181,6 +198,8 @@ void QueueTracker::CompleteFirst() {
     const int64_t took = absl::GetCurrentTimeNanos() - first.start_ns;
     options_.stats->gpu_ns.fetch_add(static_cast<uint64_t>(std::max<int64_t>(took, 0)), std::memory_order_relaxed);
   }
+  AwaitSignals(completion.signals);
+  if (options_.copies != nullptr) options_.copies->ToHost();
   for (const TimelinePoint& point : completion.signals) point.counter->RaiseTo(point.value);
   const FeedbackTarget& feedback = completion.feedback;
   if (feedback.ring != nullptr) {

@@ -31,6 +31,7 @@
 #include "flatbuf/stats.h"
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/fence_tracker.h"
+#include "gpu-domain/worker/host_copies.h"
 #include "vmm/base/mutex.h"
 #include "vmm/base/thread.h"
 
@@ -46,6 +47,7 @@ struct DeviceFunctions {
   PFN_vkQueueSubmit queue_submit = nullptr;
   PFN_vkQueueSubmit2 queue_submit2 = nullptr;        // null before 1.3
   PFN_vkSignalSemaphore signal_semaphore = nullptr;  // null before 1.2
+  PFN_vkWaitSemaphores wait_semaphores = nullptr;    // null before 1.2
 
   // False if one that is needed is missing.
   static bool Load(PFN_vkGetDeviceProcAddr get, VkDevice device, DeviceFunctions* out);
@@ -62,6 +64,7 @@ struct FeedbackTarget {
 // semaphore meanwhile. Any thread.
 struct TimelineCounter {
   std::atomic<uint64_t> value{0};
+  std::atomic<VkSemaphore> semaphore{VK_NULL_HANDLE};  // null: destroyed
 
   void RaiseTo(uint64_t to) {
     uint64_t now = value.load(std::memory_order_relaxed);
@@ -96,6 +99,7 @@ struct QueueTrackerOptions {
   absl::Duration gpu_timeout = absl::Seconds(30);
   size_t max_in_flight = 65536;        // submissions: beyond, Submit answers VK_ERROR_OUT_OF_DEVICE_MEMORY
   wire::WorkerStats* stats = nullptr;  // submits, gpu_ns
+  HostCopies* copies = nullptr;        // brought up to date before a completion is published; may be null
 };
 
 // Submit, WaitIdle, Poll, HandOver: one thread at a time (the context's executing thread). None but WaitIdle waits for
@@ -140,6 +144,9 @@ class QueueTracker {
   VkResult TakeFence(VkFence* fence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes the first submission out and tells everybody. Its fence has signaled.
   void CompleteFirst();
+  // Waits until the driver has counted what a completed submission signals. Mesa does that after the fence: whoever
+  // signaled the next value, or destroyed the semaphore, on the word of the fence alone would come too early.
+  void AwaitSignals(const std::vector<TimelinePoint>& points) const;
   void SetLost(bool hung);
   static bool Reached(const std::vector<TimelinePoint>& points);
 

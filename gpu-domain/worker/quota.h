@@ -13,6 +13,10 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "vmm/base/mutex.h"
 
 namespace sluice::worker {
 
@@ -39,7 +43,7 @@ class MemoryCharge {
   uint64_t bytes_ = 0;
 };
 
-// Thread-safe, lock-free. Exact: the sum of all charges never exceeds the limit, and a charge that fits is never
+// Thread-safe. Exact: the sum of all charges never exceeds the limit, and a charge that fits is never
 // refused.
 class MemoryQuota {
  public:
@@ -53,17 +57,25 @@ class MemoryQuota {
   // Counts a refusal (Take leaves that to the caller, who may try again).
   void CountRefusal();
 
+  // Keeps used() in *word, which guests may read, until Unpublish.
+  void Publish(std::atomic<uint64_t>* word);
+  void Unpublish(std::atomic<uint64_t>* word);
+
   uint64_t limit() const { return limit_; }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 
  private:
   friend class MemoryCharge;
   void Give(uint64_t bytes);
+  void Update();
 
   const uint64_t limit_;
   std::atomic<uint64_t> used_{0};
   std::atomic<uint64_t>* const gauge_;
   std::atomic<uint64_t>* const refusals_;
+  std::atomic<bool> published_{false};  // somebody reads
+  Mutex mu_;                            // leaf
+  std::vector<std::atomic<uint64_t>*> words_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace sluice::worker

@@ -31,6 +31,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "flatbuf/vk/exec_dispatch.h"
@@ -40,6 +41,7 @@
 #include "gpu-domain/worker/blob.h"
 #include "gpu-domain/worker/driver.h"
 #include "gpu-domain/worker/fence_tracker.h"
+#include "gpu-domain/worker/leaving_blobs.h"
 #include "gpu-domain/worker/policy.h"
 #include "gpu-domain/worker/quota.h"
 #include "vmm/base/mapping.h"
@@ -139,13 +141,18 @@ class Host final : public PolicyHost, public QueueListener {
     return blob;
   }
   std::optional<MemoryCharge> TakeMemory(uint64_t bytes) override { return quota_->Take(bytes); }
+  void DropLater(std::shared_ptr<Blob> blob, Unfinished unfinished) override {
+    leaving_.Add(std::move(blob), std::move(unfinished));
+  }
+  void DropAll() override { leaving_.SweepAll(); }
   void OnHung(absl::string_view) override { _exit(kDriverHang); }
-  void OnQueueProgress(const QueueProgress*) override {}
+  void OnQueueProgress(const QueueProgress*) override { leaving_.Sweep(); }
   void OnQueueLost(absl::string_view) override {}
 
  private:
   MemoryQuota* const quota_;
   std::map<uint32_t, std::shared_ptr<Blob>> blobs_;
+  LeavingBlobs leaving_;
 };
 
 // The worker's policy, except that each submission is waited for: a guest waits with its own eyes (feedback slots), so
@@ -156,6 +163,11 @@ class ReplayPolicy final : public WorkerPolicy {
   VkResult vkQueueSubmit(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo* submits, uint32_t slot,
                          uint64_t batch) override {
     const VkResult result = WorkerPolicy::vkQueueSubmit(call, queue, count, submits, slot, batch);
+    return result == VK_SUCCESS ? call.device_vk->QueueWaitIdle(queue) : result;
+  }
+  VkResult vkQueueSubmit2(exec::Call& call, VkQueue queue, uint32_t count, const VkSubmitInfo2* submits, uint32_t slot,
+                          uint64_t batch) override {
+    const VkResult result = WorkerPolicy::vkQueueSubmit2(call, queue, count, submits, slot, batch);
     return result == VK_SUCCESS ? call.device_vk->QueueWaitIdle(queue) : result;
   }
 };
@@ -191,7 +203,7 @@ void ExecuteInChild(const VulkanDriver& driver, const uint8_t* data, size_t size
   void* warm[4];
   (void)backtrace(warm, 4);  // loads the unwinder now, not in a signal handler
   setenv("MESA_SHADER_CACHE_DISABLE", "true", 1);
-  const absl::StatusOr<std::unique_ptr<VulkanDriver>> driver = VulkanDriver::Create({});
+  const absl::StatusOr<std::unique_ptr<VulkanDriver>> driver = VulkanDriver::Create(DriverOptions());
   if (!driver.ok()) _exit(kNoDriver);
   for (;;) {
     uint32_t size = 0;

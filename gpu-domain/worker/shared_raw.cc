@@ -23,7 +23,9 @@ RingView::RingView(const Mapping& mapping) : base_(mapping.data()), layout_{mapp
   header_ = reinterpret_cast<wire::RingHeader*>(base_);
 }
 
-void RingView::Initialise() {
+void RingView::Initialise(uint64_t memory_limit, uint64_t memory_alignment) {
+  header_->memory_limit = memory_limit;
+  header_->memory_alignment = memory_alignment;
   header_->magic = wire::kCapsetMagic;
   header_->protocol_version = wire::kProtocolVersion;
   header_->schema_hash = wire::kSchemaHash;

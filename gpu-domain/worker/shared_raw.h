@@ -21,8 +21,8 @@ class RingView {
   // `mapping` is page-aligned and RingLayout::Valid(mapping.size()).
   explicit RingView(const Mapping& mapping);
 
-  // Writes the header of a new, zeroed ring: magic, version, schema hash.
-  void Initialise();
+  // Writes the header of a new, zeroed ring: magic, version, schema hash, and what guests are told about memory.
+  void Initialise(uint64_t memory_limit = 0, uint64_t memory_alignment = 0);
   wire::RingHeader& header() const { return *header_; }
   wire::RingConsumer Commands() const;
   wire::RingProducer Replies() const;

@@ -18,6 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "flatbuf/channel_generated.h"
 #include "flatbuf/schema_hash.h"
 #include "gpu-domain/trace/capture.h"
@@ -36,6 +37,8 @@ namespace {
 constexpr uint64_t kStagingBytes = uint64_t{64} << 20;
 // Requests handled before the loop looks at its other events.
 constexpr int kRequestsPerTurn = 64;
+// How long an allocation waits for memory that is being given back at this moment.
+constexpr absl::Duration kReclaimWait = absl::Seconds(2);
 // Beyond the limit for GPU work, until a teardown that does not end ends the process.
 constexpr absl::Duration kHangGrace = absl::Seconds(10);
 
@@ -80,8 +83,9 @@ class Worker::Impl {
         staging_(kStagingBytes),
         capture_(std::move(capture), options.name, &stats->capture_failed),
         outbox_(channel.get(), [this] { asio::post(io_, [this] { WaitWritable(); }); }),
-        channel_(io_, channel.Release()),
+        channel_(io_),
         watchdog_(io_) {
+    if (channel.valid()) channel_.assign(channel.Release());
     on_hung_ = [](absl::string_view what) {
       SLUICE_LOG(error, "{}: the worker ends", std::string(what));
       // At once, past libc and whatever hooks it: other threads are stuck in the driver and cannot be joined.
@@ -96,6 +100,12 @@ class Worker::Impl {
     shared_.capture = &capture_;
     shared_.reaper = &reaper_;
     shared_.on_hung = [this](absl::string_view what) { on_hung_(what); };
+  }
+
+  void SetChannel(UniqueFd channel, absl::string_view name) {
+    options_.name = std::string(name);
+    outbox_.SetSocket(channel.get());
+    channel_.assign(channel.Release());
   }
 
   void SetOnHung(std::function<void(absl::string_view)> on_hung) { on_hung_ = std::move(on_hung); }
@@ -251,12 +261,23 @@ class Worker::Impl {
     });
   }
 
-  // Memory for a blob; waits for contexts that are just ending if it does not fit otherwise.
+  // True: memory that was freed is about to come back.
+  bool Reclaiming() {
+    bool waiting = reaper_.busy();
+    for (auto& [id, context] : contexts_) waiting = context->SweepMemory() || waiting;
+    return waiting;
+  }
+
+  // Memory for a blob; waits for contexts that are just ending, and for GPU work that uses freed memory, if it does not
+  // fit otherwise.
   std::optional<MemoryCharge> TakeMemory(uint64_t bytes) {
     std::optional<MemoryCharge> charge = quota_.Take(bytes);
-    if (!charge.has_value() && reaper_.busy()) {
-      reaper_.WaitIdle(absl::Seconds(2));
+    const absl::Time deadline = absl::Now() + kReclaimWait;
+    while (!charge.has_value()) {
+      const bool again = Reclaiming() && absl::Now() < deadline;
       charge = quota_.Take(bytes);
+      if (!again) break;
+      if (!charge.has_value() && reaper_.WaitIdle(absl::Milliseconds(10))) absl::SleepFor(absl::Milliseconds(1));
     }
     if (!charge.has_value()) quota_.CountRefusal();
     return charge;
@@ -326,7 +347,7 @@ class Worker::Impl {
     it->second->Submit(submit.ring_idx(), submit.fenced(), submit.fence_id(), payload);
   }
 
-  const WorkerOptions options_;
+  WorkerOptions options_;  // does not change once Run() has begun
   const VulkanDriver* const driver_;
   wire::WorkerStats* const stats_;
   std::function<void(absl::string_view)> on_hung_;
@@ -354,6 +375,10 @@ Worker::Worker(const WorkerOptions& options, UniqueFd channel, const VulkanDrive
     : impl_(std::make_unique<Impl>(options, std::move(channel), driver, stats, std::move(capture))) {}
 
 Worker::~Worker() = default;
+
+void Worker::SetChannel(UniqueFd channel, absl::string_view name) {
+  impl_->SetChannel(std::move(channel), name);
+}
 
 void Worker::SetOnHung(std::function<void(absl::string_view)> on_hung) {
   impl_->SetOnHung(std::move(on_hung));

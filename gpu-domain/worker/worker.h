@@ -3,7 +3,7 @@
 // The worker of one front-end: serves the domain side of a service channel (flatbuf/channel.fbs) until the front-end
 // closes it. Everything the front-end's guest owns lives in here and ends with it.
 //
-//   SLUICE_ASSIGN_OR_RETURN(auto driver, VulkanDriver::Create(options.gpus));
+//   SLUICE_ASSIGN_OR_RETURN(auto driver, VulkanDriver::Create({.gpus = options.gpus}));
 //   Worker worker(options, std::move(channel), driver.get(), &stats, std::move(capture_fd));
 //   return worker.Run();
 #ifndef SLUICE_GPU_DOMAIN_WORKER_WORKER_H_
@@ -22,13 +22,16 @@ namespace sluice::worker {
 
 class Worker {
  public:
-  // `channel`: connected SOCK_SEQPACKET. `driver` and `stats` outlive the worker. `capture`: -1 or a file open for
-  // writing.
+  // `channel`: connected SOCK_SEQPACKET, or invalid: then SetChannel() comes before Run(). `driver` and `stats` outlive
+  // the worker. `capture`: -1 or a file open for writing.
   Worker(const WorkerOptions& options, UniqueFd channel, const VulkanDriver* driver, wire::WorkerStats* stats,
          UniqueFd capture);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
+
+  // The front-end of a worker that was started before anybody knew whom it would serve. `name`: in log lines.
+  void SetChannel(UniqueFd channel, absl::string_view name);
 
   // What to do when something in the driver never ends. The default logs and leaves the process with kExitHung at once:
   // there is no other way to give back what it holds. Call before Run().

@@ -24,7 +24,7 @@ using testing::SaxpyJob;
 
 // Vulkan is loaded once for all tests.
 const VulkanDriver* Driver() {
-  static const absl::StatusOr<std::unique_ptr<VulkanDriver>> driver = VulkanDriver::Create({});
+  static const absl::StatusOr<std::unique_ptr<VulkanDriver>> driver = VulkanDriver::Create(DriverOptions());
   return driver.ok() ? driver->get() : nullptr;
 }
 

@@ -20,6 +20,7 @@ constexpr const char* kInstanceNames[] = {
     VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME,
 };
 constexpr const char* kOwnDeviceNames[] = {
+    VK_EXT_MEMORY_BUDGET_EXTENSION_NAME,
     VK_EXT_PRIVATE_DATA_EXTENSION_NAME,
     VK_EXT_TOOLING_INFO_EXTENSION_NAME,
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "flatbuf/guest/manual.h"
 #include "flatbuf/vk/extensions.h"
 #include "icd/loader/advertise.h"
 #include "icd/loader/copy_out.h"
@@ -170,6 +171,11 @@ VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceFeatures(VkPhysicalDevice device, Vk
 VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceMemoryProperties2(VkPhysicalDevice device,
                                                               VkPhysicalDeviceMemoryProperties2* out) {
   PhysicalOf(device).facts().memory.CopyTo(out);
+  for (auto* s = static_cast<VkBaseOutStructure*>(out->pNext); s != nullptr; s = s->pNext) {
+    if (s->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT) continue;
+    void* any = s;
+    guest::FillMemoryBudget(device, static_cast<VkPhysicalDeviceMemoryBudgetPropertiesEXT*>(any));
+  }
 }
 
 VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,

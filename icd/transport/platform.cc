@@ -30,7 +30,7 @@ std::unique_ptr<SocketPlatform> SocketPlatform::Open(std::shared_ptr<Connection>
 bool SocketPlatform::Init(std::string* why) {
   const wire::Capset& capset = connection_->capset();
   ring_bytes_ = std::clamp<uint64_t>(kRingBytes, capset.min_ring_bytes, capset.max_ring_bytes);
-  const uint32_t ring = connection_->NewResource(), doorbell = connection_->NewResource();
+  const uint32_t ring = ring_resource_, doorbell = doorbell_resource_;
   // All three at once: one wait for the domain.
   if (!connection_->SendContextCreate(context_, program_invocation_short_name) ||
       !connection_->SendBlobCreate(context_, doorbell, wire::MakeBlobId(wire::BlobKind::kDoorbell, 0), kPage) ||
@@ -61,6 +61,10 @@ bool SocketPlatform::Init(std::string* why) {
 SocketPlatform::~SocketPlatform() {
   connection_->SendContextDestroy(context_);
   connection_->ForgetContext(context_);
+  // Resources live as long as they are named, not as long as their context.
+  channel_.memory().Clear(channel_);
+  connection_->SendBlobDestroy(ring_resource_);
+  connection_->SendBlobDestroy(doorbell_resource_);
   Unmap(ring_, ring_bytes_);
 }
 

@@ -81,7 +81,10 @@ class SocketPlatform final : public guest::Platform {
 
  private:
   SocketPlatform(std::shared_ptr<Connection> connection, uint32_t context)
-      : connection_(std::move(connection)), context_(context) {}
+      : connection_(std::move(connection)),
+        context_(context),
+        ring_resource_(connection_->NewResource()),
+        doorbell_resource_(connection_->NewResource()) {}
   bool Init(std::string* why);
   void Await(uint32_t timeline, uint64_t position, uint64_t timeout_ns);
   // The domain is gone: the ring says so, as a device would.
@@ -91,6 +94,7 @@ class SocketPlatform final : public guest::Platform {
 
   const std::shared_ptr<Connection> connection_;
   const uint32_t context_;
+  const uint32_t ring_resource_, doorbell_resource_;
   FutexLock lock_;
   Fd doorbell_;
   void* ring_ = nullptr;

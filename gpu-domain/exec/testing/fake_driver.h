@@ -35,8 +35,9 @@ class FakePolicy : public DriverPolicy {
     return DriverPolicy::vkQueueSubmit2(call, queue, count, submits, kNoSlot, 0);
   }
   VkResult vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
-                            const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t) override {
-    return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0);
+                            const VkAllocationCallbacks* allocator, VkDeviceMemory* memory, uint32_t,
+                            uint64_t) override {
+    return DriverPolicy::vkAllocateMemory(call, device, info, allocator, memory, 0, 0);
   }
 };
 

@@ -53,20 +53,23 @@ VkResult HarnessPolicy::vkQueueSubmit2(Call& call, VkQueue queue, uint32_t count
 
 VkResult HarnessPolicy::vkAllocateMemory(Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                                          const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
-                                         uint32_t resource_id) {
+                                         uint32_t resource_id, uint64_t resource_offset) {
   VkMemoryAllocateInfo extended = *info;
   VkImportMemoryHostPointerInfoEXT import = {};
   if (info->allocationSize > memory_limit) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   if (resource_id != 0) {
     const auto blob = blobs.find(resource_id);
-    if (blob == blobs.end() || info->allocationSize > blob->second.size()) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    if (blob == blobs.end() || resource_offset > blob->second.size() ||
+        info->allocationSize > blob->second.size() - resource_offset) {
+      return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    }
     import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
     import.pNext = extended.pNext;
     import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-    import.pHostPointer = blob->second.data();
+    import.pHostPointer = blob->second.data() + resource_offset;
     extended.pNext = &import;
   }
-  const VkResult result = DriverPolicy::vkAllocateMemory(call, device, &extended, allocator, memory, 0);
+  const VkResult result = DriverPolicy::vkAllocateMemory(call, device, &extended, allocator, memory, 0, 0);
   memories += result >= 0;
   return result;
 }

@@ -33,7 +33,7 @@ class HarnessPolicy : public DriverPolicy {
   VkResult vkQueueSubmit(Call&, VkQueue, uint32_t, const VkSubmitInfo*, uint32_t slot, uint64_t batch) override;
   VkResult vkQueueSubmit2(Call&, VkQueue, uint32_t, const VkSubmitInfo2*, uint32_t slot, uint64_t batch) override;
   VkResult vkAllocateMemory(Call&, VkDevice, const VkMemoryAllocateInfo*, const VkAllocationCallbacks*, VkDeviceMemory*,
-                            uint32_t resource_id) override;
+                            uint32_t resource_id, uint64_t resource_offset) override;
   void vkFreeMemory(Call&, VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) override;
   VkResult vkCreateBuffer(Call&, VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*, VkBuffer*) override;
   VkResult vkCreateImage(Call&, VkDevice, const VkImageCreateInfo*, const VkAllocationCallbacks*, VkImage*) override;

@@ -138,7 +138,7 @@ bool Triangle() {
 }
 
 int Main(const std::filesystem::path& dir) {
-  const auto driver = VulkanDriver::Create({});
+  const auto driver = VulkanDriver::Create(DriverOptions());
   if (!driver.ok()) {
     std::fprintf(stderr, "%s\n", driver.status().ToString().c_str());
     return 1;
