@@ -28,5 +28,9 @@ static_assert(KVM_SET_GSI_ROUTING == _IOW(KVMIO, 0x6a, char[8]));
 #ifndef KVM_EXIT_MEMORY_FAULT
 #define KVM_EXIT_MEMORY_FAULT 39
 #endif
+// What KVM does about a guest's PAT on Intel processors: ignores it, unless this is disabled (Linux 6.16).
+#ifndef KVM_X86_QUIRK_IGNORE_GUEST_PAT
+#define KVM_X86_QUIRK_IGNORE_GUEST_PAT (1 << 9)
+#endif
 
 #endif  // SLUICE_VMM_KVM_ABI_H_

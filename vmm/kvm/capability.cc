@@ -75,6 +75,10 @@ std::string CapabilityName(Capability capability) {
       return "KVM_CAP_TSC_CONTROL";
     case Capability::kManualDirtyLogProtect2:
       return "KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2";
+    case Capability::kTscDeadlineTimer:
+      return "KVM_CAP_TSC_DEADLINE_TIMER";
+    case Capability::kDisableQuirks2:
+      return "KVM_CAP_DISABLE_QUIRKS2";
   }
   return absl::StrCat("KVM_CAP ", static_cast<uint32_t>(capability));
 }

@@ -62,6 +62,7 @@ CpuidTable MakeVcpuCpuid(const CpuidTable& supported, const CpuTopology& topolog
     SetBits(leaf->ebx, 16, 8, vcpus > 1 ? ids : 1);
     SetBits(leaf->edx, 28, 1, vcpus > 1 ? 1 : 0);  // HTT: the count above is valid
     SetBits(leaf->ecx, 31, 1, 1);                  // hypervisor present
+    if (topology.tsc_deadline_timer) SetBits(leaf->ecx, 24, 1, 1);
   }
   for (kvm_cpuid_entry2& e : table) {
     if (e.function == 4 || e.function == 0x8000001d) {

@@ -19,10 +19,14 @@ using CpuidTable = std::vector<kvm_cpuid_entry2>;
 struct CpuTopology {
   uint32_t vcpus = 1;             // 1..255; one package
   uint32_t threads_per_core = 1;  // a power of two
+  // The local APIC timer has a TSC-deadline mode (Capability::kTscDeadlineTimer, with local APICs in the kernel); KVM
+  // does not say so in its table.
+  bool tsc_deadline_timer = false;
 };
 
 // What vCPU `vcpu` (its APIC id, 0 <= vcpu < topology.vcpus) reports: `supported` with
-//  * leaf 1: initial APIC id, logical processor count, HTT, the hypervisor bit; CLFLUSH size and features as supported;
+//  * leaf 1: initial APIC id, logical processor count, HTT, the hypervisor bit, TSC-deadline; CLFLUSH size and features
+//  as supported;
 //  * leaf 4 and 0x8000001d: threads that share each cache, cores per package;
 //  * leaf 0xb and 0x1f: thread and core level, x2APIC id (the leaves are made if `supported` has none and maximum leaf
 //  allows);

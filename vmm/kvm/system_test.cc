@@ -144,6 +144,7 @@ TEST(CpuidTest, TheHypervisorBitIsSetAndFeaturesAreKept) {
   EXPECT_EQ(FindCpuid(table, 1)->ecx, 0x80000201u);
   EXPECT_EQ(FindCpuid(table, 1)->edx, 0x078bfbffu) << "HTT stays clear with one vCPU";
   EXPECT_EQ(FindCpuid(table, 1)->ebx & 0xffff, 0x0800u) << "CLFLUSH size is kept";
+  EXPECT_EQ(FindCpuid(MakeVcpuCpuid(AHost(), {.tsc_deadline_timer = true}, 0), 1)->ecx, 0x81000201u);
 }
 
 TEST(CpuidTest, TheTopologyIsOnePackageOfCoresAndThreads) {

@@ -99,6 +99,8 @@ enum class Capability : uint32_t {
   kExitHypercall = KVM_CAP_EXIT_HYPERCALL,
   kTscControl = KVM_CAP_TSC_CONTROL,
   kManualDirtyLogProtect2 = KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2,
+  kTscDeadlineTimer = KVM_CAP_TSC_DEADLINE_TIMER,
+  kDisableQuirks2 = KVM_CAP_DISABLE_QUIRKS2,  // value: KVM_X86_QUIRK_* that may be disabled
 };
 
 }  // namespace sluice::kvm
