@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "vmm/base/checked.h"
 #include "vmm/base/status_macros.h"
+#include "vmm/boot/entry_state.h"
 #include "vmm/boot/start_info.h"
 
 namespace sluice::boot {
@@ -26,12 +27,7 @@ constexpr uint64_t kMappable = 512 * kGiB;  // one PML4 entry
 constexpr size_t kMaxDirectories = (kBootDataEnd - kBootPageTables) / kPageSize - 2;
 using Table = std::array<uint64_t, 512>;
 
-constexpr uint64_t kCr0 = 0x80000033;  // PG NE ET MP PE
-constexpr uint64_t kCr4 = 0x620;       // OSXMMEXCPT OSFXSR PAE
-constexpr uint64_t kEfer = 0x500;      // LMA LME
-constexpr uint32_t kMtrrDefType = 0x2ff;
-constexpr uint64_t kMtrrWriteBack = 0xc06;  // enabled, fixed ranges enabled, default write-back
-constexpr uint32_t kTssBytes = 0x68;
+constexpr internal::Selectors kSelectors = {kBootCodeSelector, kBootDataSelector, kBootTssSelector};
 
 GuestRange BootData() {
   return *GuestRange::Create(GuestAddress(kBootDataStart), kBootDataEnd - kBootDataStart);
@@ -87,21 +83,6 @@ absl::Status WritePageTables(const GuestMemory& ram, const DirectBootOptions& op
   return ram.Write(GuestAddress(kBootPageTables + kPageSize), pdpt);
 }
 
-absl::Status WriteGdtAndTss(const GuestMemory& ram) {
-  const std::array<uint64_t, 5> gdt = {
-      0,
-      0x00af9b000000ffff,  // 64-bit code, CPL0, accessed
-      0x00cf93000000ffff,  // data, CPL0, accessed
-      // 64-bit busy TSS at kBootTss, two entries long.
-      (kTssBytes - 1) | ((kBootTss & 0xffffff) << 16) | (uint64_t{0x8b} << 40) | ((kBootTss >> 24 & 0xff) << 56),
-      kBootTss >> 32,
-  };
-  SLUICE_RETURN_IF_ERROR(ram.Write(GuestAddress(kBootGdt), gdt));
-  SLUICE_RETURN_IF_ERROR(ram.Fill(GuestAddress(kBootTss), 0, kTssBytes));
-  // I/O map base behind the limit: no port is allowed at CPL3 until the firmware brings a TSS of its own.
-  return ram.Write<uint16_t>(GuestAddress(kBootTss + 0x66), kTssBytes);
-}
-
 std::vector<HvmMemmapEntry> MemoryMap(const GuestMemory& ram, const DirectBootOptions& options) {
   std::vector<HvmMemmapEntry> map;
   const auto add = [&map](uint64_t start, uint64_t end, uint32_t type) {
@@ -149,55 +130,16 @@ absl::Status WriteStartInfo(const GuestMemory& ram, const DirectBootOptions& opt
   return ram.CopyTo(GuestAddress(kBootCmdline), cmdline);
 }
 
-kvm_segment Segment(uint16_t selector, uint8_t type, bool code) {
-  kvm_segment s = {};
-  s.limit = 0xffffffff;
-  s.selector = selector;
-  s.type = type;
-  s.present = 1;
-  s.s = 1;
-  s.g = 1;
-  s.l = code ? 1 : 0;
-  s.db = code ? 0 : 1;
-  return s;
-}
-
-kvm_sregs LongModeSregs() {
-  kvm_sregs sregs = {};
-  sregs.cs = Segment(kBootCodeSelector, /*type=*/11, /*code=*/true);
-  sregs.ds = Segment(kBootDataSelector, /*type=*/3, /*code=*/false);
-  sregs.es = sregs.fs = sregs.gs = sregs.ss = sregs.ds;
-  sregs.tr.base = kBootTss;
-  sregs.tr.limit = kTssBytes - 1;
-  sregs.tr.selector = kBootTssSelector;
-  sregs.tr.type = 11;
-  sregs.tr.present = 1;
-  sregs.ldt.type = 2;
-  sregs.ldt.unusable = 1;
-  sregs.gdt.base = kBootGdt;
-  sregs.gdt.limit = 5 * 8 - 1;
-  sregs.cr0 = kCr0;
-  sregs.cr3 = kBootPageTables;
-  sregs.cr4 = kCr4;
-  sregs.efer = kEfer;
-  return sregs;
-}
-
 }  // namespace
 
 absl::StatusOr<VcpuState> PrepareDirectBoot(const GuestMemory& ram, const DirectBootOptions& options) {
   SLUICE_RETURN_IF_ERROR(Check(ram, options));
   SLUICE_RETURN_IF_ERROR(WritePageTables(ram, options));
-  SLUICE_RETURN_IF_ERROR(WriteGdtAndTss(ram));
+  SLUICE_RETURN_IF_ERROR(internal::WriteGdtAndTss(ram, kSelectors, internal::Mode::kLong));
   SLUICE_RETURN_IF_ERROR(WriteStartInfo(ram, options));
-  VcpuState state;
+  VcpuState state = internal::FlatState(kSelectors, internal::Mode::kLong);
   state.regs.rip = options.entry.value();
   state.regs.rbx = kBootStartInfo;
-  state.regs.rflags = 2;
-  state.sregs = LongModeSregs();
-  state.fpu.fcw = 0x37f;  // as FNINIT and reset leave them: all exceptions masked
-  state.fpu.mxcsr = 0x1f80;
-  state.msrs = {{kMtrrDefType, 0, kMtrrWriteBack}};
   return state;
 }
 
