@@ -5,6 +5,7 @@
 #ifndef SLUICE_VMM_MACHINE_ADDRESS_MAP_H_
 #define SLUICE_VMM_MACHINE_ADDRESS_MAP_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "vmm/memory/address.h"
@@ -20,9 +21,12 @@ using memory::kMiB;
 // --- guest-physical memory ---
 
 inline constexpr GuestAddress kRamStart{0};
-// RAM lies below the hole for devices.
+// RAM lies below the hole for devices; a machine with an operating system may have more, from 4 GiB on.
 inline constexpr uint64_t kMinRamMib = 2;
-inline constexpr uint64_t kMaxRamMib = 3 * 1024;
+inline constexpr uint64_t kMaxLowRamMib = 3 * 1024;
+inline constexpr uint64_t kMaxRamMib = kMaxLowRamMib;  // of a firmware image's machine
+inline constexpr uint64_t kMaxKernelRamMib = 128 * 1024;
+inline constexpr GuestAddress kHighRamStart{4 * kGiB};
 inline constexpr GuestAddress kDeviceHoleStart{0xe000'0000};
 inline constexpr GuestAddress kEcamStart{0xe000'0000};
 inline constexpr uint64_t kEcamBytes = pci::kEcamBytes;
@@ -51,10 +55,19 @@ inline constexpr uint16_t kDebugExitPort = 0xf4;
 // A write of 4 bytes leaves a mark; the first one is the time stamp of the first guest instruction.
 inline constexpr uint16_t kMarkerPort = 0xe1;
 
+// ACPI sleep control, sleep status and reset, a byte each (platform.h).
+inline constexpr uint16_t kPowerPorts = 0x600;
+inline constexpr uint16_t kPowerPortCount = 3;
+// pvpanic.
+inline constexpr uint16_t kPanicPort = 0x505;
+
 // --- PCI slots on bus 0 ---
 
 inline constexpr uint8_t kHostBridgeSlot = 0;
 inline constexpr uint8_t kGpuSlot = 1;
+// Devices of MachineOptions::devices, in their order.
+inline constexpr uint8_t kFirstDeviceSlot = 2;
+inline constexpr size_t kMaxDevices = pci::kSlotCount - kFirstDeviceSlot;
 
 }  // namespace sluice::machine
 

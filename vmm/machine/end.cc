@@ -8,6 +8,10 @@ absl::string_view EndCauseName(EndCause cause) {
   switch (cause) {
     case EndCause::kGuestExit:
       return "guest exit";
+    case EndCause::kPowerOff:
+      return "guest power-off";
+    case EndCause::kGuestPanic:
+      return "guest panic";
     case EndCause::kGuestReset:
       return "guest reset";
     case EndCause::kTripleFault:

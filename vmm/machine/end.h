@@ -12,7 +12,9 @@ namespace sluice::machine {
 
 enum class EndCause {
   kGuestExit,      // the guest wrote its exit code to the debug exit port
-  kGuestReset,     // the guest asked the platform for a reset or power-off (KVM_EXIT_SYSTEM_EVENT)
+  kPowerOff,       // the guest powered the machine off
+  kGuestReset,     // the guest asked for a reset, and that ends this machine
+  kGuestPanic,     // the guest's kernel panicked and said so
   kTripleFault,    // KVM_EXIT_SHUTDOWN
   kInternalError,  // KVM could not go on: an instruction that it does not emulate; `detail` has its bytes
   kMemoryFault,    // the guest touched memory that the host does not back (EFAULT)
@@ -32,7 +34,7 @@ struct MachineEnd {
   // For people; may be empty. Contains numbers of the guest's choice, never text of its own.
   std::string detail;
 
-  bool ok() const { return cause == EndCause::kGuestExit && code == 0; }
+  bool ok() const { return cause == EndCause::kPowerOff || (cause == EndCause::kGuestExit && code == 0); }
   // "guest exit 3", "KVM internal error (emulation failed at rip 0x100040: 0f 0b)".
   std::string ToString() const;
 };

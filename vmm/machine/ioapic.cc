@@ -46,6 +46,13 @@ Ioapic::Ioapic(std::function<void(const kvm::MsiMessage&)> deliver) : deliver_(s
   entries_.fill(kMasked);
 }
 
+void Ioapic::Reset() {
+  const MutexLock lock(&mu_);
+  entries_.fill(kMasked);
+  select_ = 0;
+  id_ = 0;
+}
+
 void Ioapic::SetLine(uint32_t pin, bool level) {
   if (pin >= kIoapicPins) return;
   const MutexLock lock(&mu_);

@@ -35,6 +35,9 @@ class Ioapic final : public BusHandler {
   // of edges).
   void SetLine(uint32_t pin, bool level);
 
+  // As after power-on: every entry masked. Lines stay where they are.
+  void Reset();
+
   // The register window: index at offset 0, data at 0x10; 4-byte accesses. Others read as zero and are ignored.
   void Read(uint64_t offset, absl::Span<uint8_t> to) override;
   void Write(uint64_t offset, absl::Span<const uint8_t> from) override;

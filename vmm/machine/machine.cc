@@ -18,22 +18,21 @@
 #include "vmm/base/status_macros.h"
 #include "vmm/base/thread.h"
 #include "vmm/boot/direct_boot.h"
-#include "vmm/boot/elf.h"
-#include "vmm/boot/start_info.h"
 #include "vmm/kvm/system.h"
+#include "vmm/kvm/vcpu_snapshot.h"
 #include "vmm/kvm/vm.h"
 #include "vmm/machine/bus.h"
 #include "vmm/machine/clock.h"
+#include "vmm/machine/guest_image.h"
 #include "vmm/machine/ioapic.h"
-#include "vmm/machine/msi_notifier.h"
+#include "vmm/machine/platform.h"
 #include "vmm/machine/platform_ports.h"
-#include "vmm/machine/queue_notifier.h"
 #include "vmm/machine/resident_raw.h"
 #include "vmm/machine/stats_raw.h"
+#include "vmm/machine/virtio_slot.h"
 #include "vmm/machine/window.h"
 #include "vmm/pci/bus.h"
 #include "vmm/pci/host_bridge.h"
-#include "vmm/virtio/pci_transport.h"
 
 namespace sluice::machine {
 namespace {
@@ -46,12 +45,17 @@ constexpr absl::Duration kKickInterval = absl::Milliseconds(100);
 using memory::GuestRange;
 
 absl::Status CheckOptions(const MachineOptions& options) {
-  if (options.mem_mib < kMinRamMib || options.mem_mib > kMaxRamMib) {
+  const uint64_t most = options.kernel.has_value() ? kMaxKernelRamMib : kMaxRamMib;
+  if (options.mem_mib < kMinRamMib || options.mem_mib > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mem_mib is ", options.mem_mib, "; it may be ", kMinRamMib, "..", kMaxRamMib));
+        absl::StrCat("mem_mib is ", options.mem_mib, "; it may be ", kMinRamMib, "..", most));
   }
   if (options.vcpus < 1 || options.vcpus > kMaxVcpus) {
     return absl::InvalidArgumentError(absl::StrCat("vcpus is ", options.vcpus, "; it may be 1..", kMaxVcpus));
+  }
+  if (options.devices.size() > kMaxDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.devices.size(), " devices; the PCI bus has slots for ", kMaxDevices));
   }
   if (options.gpu.has_value()) {
     const uint64_t window = options.gpu->window_bytes;
@@ -63,7 +67,7 @@ absl::Status CheckOptions(const MachineOptions& options) {
   return absl::OkStatus();
 }
 
-class MachineImpl final : public Machine, private pci::BarObserver {
+class MachineImpl final : public Machine {
  public:
   explicit MachineImpl(asio::io_context& loop, MachineOptions options)
       : loop_(loop), options_(std::move(options)), alive_(std::make_shared<bool>(true)) {}
@@ -74,6 +78,9 @@ class MachineImpl final : public Machine, private pci::BarObserver {
   absl::Status Start(std::function<void(const MachineEnd&)> on_end) override;
   void Stop() override { End({.cause = EndCause::kStopped}); }
   void OnFirstMark(std::function<void(uint64_t)> on_first_mark) override { on_first_mark_ = std::move(on_first_mark); }
+  void OnMark(std::function<void(const Mark&)> on_mark) override { on_mark_ = std::move(on_mark); }
+  void OnRestart(std::function<void(uint64_t)> on_restart) override { on_restart_ = std::move(on_restart); }
+  size_t SerialInput(absl::string_view bytes) override { return serial_->PushInput(bytes); }
   absl::StatusOr<gpu_front::ScanoutImage> SnapshotScanout() override;
   uint64_t ResidentRamBytes() const override;
 
@@ -81,23 +88,28 @@ class MachineImpl final : public Machine, private pci::BarObserver {
   absl::Status BuildVm();
   absl::Status BuildDevices();
   absl::Status BuildGpu();
+  absl::Status AddVirtio(uint8_t slot, std::string name, std::unique_ptr<virtio::Device> device,
+                         KvmWindow* window = nullptr, uint8_t window_id = 0);
   absl::Status BuildVcpus();
 
   // vCPU threads.
   void VcpuMain(kvm::Vcpu& vcpu);
   // False: this vCPU is done.
   bool Handle(const kvm::VcpuExit& exit);
-  void MarkFirst();
+  void SetMark(uint32_t value);
+  void OnPowerRequest(PowerRequest request);
+  void OnPanic(PanicEvent event);
+  // A guest that restarts: its vCPU threads park, the last one hands over to the loop.
+  void Park();
+  void ResetDevicesOnLoop();
+  void RestartOnLoop();
+  absl::Status Restart();
   // The first cause stays. Any thread.
   void End(MachineEnd end);
   void KickAll();
   // Ends and joins all vCPU threads.
   void Join();
   void FinishOnLoop();
-
-  // pci::BarObserver: vCPU threads, or the loop thread during set-up.
-  void BarMapped(const pci::PciDevice& device, uint8_t bar, GuestRange range) override;
-  void BarUnmapped(const pci::PciDevice& device, uint8_t bar, GuestRange range) override;
 
   asio::io_context& loop_;
   MachineOptions options_;
@@ -109,32 +121,38 @@ class MachineImpl final : public Machine, private pci::BarObserver {
   std::optional<kvm::Vm> vm_;
   // Order of destruction, from below: vCPUs, then devices and what they notify, then the VM.
   std::unique_ptr<KvmWindow> window_;
-  std::unique_ptr<MsiNotifier> notifier_;
   std::unique_ptr<Ioapic> ioapic_;
   std::unique_ptr<serial::Serial> serial_;
   pci::HostBridge host_bridge_;
-  gpu_front::GpuFront* gpu_ = nullptr;  // owned by gpu_transport_
-  std::unique_ptr<virtio::PciTransport> gpu_transport_;
-  std::unique_ptr<QueueNotifier> gpu_notify_;
+  gpu_front::GpuFront* gpu_ = nullptr;  // owned by its slot
+  std::vector<std::unique_ptr<VirtioSlot>> slots_;
   std::unique_ptr<pci::PciBus> pci_;
   std::vector<std::unique_ptr<BusHandler>> handlers_;
   Bus ports_;
   Bus mmio_;
+  std::optional<GuestImage> image_;
   std::vector<std::unique_ptr<kvm::Vcpu>> vcpus_;
+  std::vector<kvm::VcpuSnapshot> fresh_;  // of each vCPU, where the guest may restart
   std::vector<Thread> threads_;
 
   // Keeps the loop running as long as a guest does.
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   std::function<void(const MachineEnd&)> on_end_;
   std::function<void(uint64_t)> on_first_mark_;
-  std::atomic<bool> marked_{false};
+  std::function<void(const Mark&)> on_mark_;
+  std::function<void(uint64_t)> on_restart_;
+  std::atomic<uint32_t> marks_{0};
   std::atomic<bool> ending_{false};
+  std::atomic<bool> parking_{false};
+  uint64_t restarts_ = 0;  // loop thread
 
   Mutex mu_;
   CondVar gate_;
   CondVar thread_ended_;
   bool go_ ABSL_GUARDED_BY(mu_) = false;
   size_t running_threads_ ABSL_GUARDED_BY(mu_) = 0;
+  bool restarting_ ABSL_GUARDED_BY(mu_) = false;
+  size_t parked_threads_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<MachineEnd> end_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -142,15 +160,14 @@ absl::Status MachineImpl::Build() {
   if (options_.start_time_ns == 0) options_.start_time_ns = MonotonicNanos();
   SLUICE_RETURN_IF_ERROR(CheckOptions(options_));
   SLUICE_ASSIGN_OR_RETURN(stats_, VmStatsPage::Create(std::move(options_.stats)));
+  SLUICE_ASSIGN_OR_RETURN(image_, GuestImage::Create(options_));
   SLUICE_RETURN_IF_ERROR(BuildVm());
   SLUICE_RETURN_IF_ERROR(BuildDevices());
   return BuildVcpus();
 }
 
 absl::Status MachineImpl::BuildVm() {
-  std::vector<memory::RegionConfig> regions(1);
-  regions[0] = {.start = kRamStart, .size = options_.mem_mib * kMiB, .name = "guest-ram"};
-  SLUICE_ASSIGN_OR_RETURN(ram_, memory::GuestMemory::Create(std::move(regions)));
+  SLUICE_ASSIGN_OR_RETURN(ram_, memory::GuestMemory::Create(RamRegions(options_.mem_mib)));
   SLUICE_ASSIGN_OR_RETURN(system_, kvm::System::FromFd(std::move(options_.kvm)));
   SLUICE_RETURN_IF_ERROR(
       system_->Require({kvm::Capability::kUserMemory, kvm::Capability::kSplitIrqchip, kvm::Capability::kSignalMsi,
@@ -165,6 +182,10 @@ absl::Status MachineImpl::BuildVm() {
   if (system_->Check(kvm::Capability::kExitOnEmulationFailure) > 0) {
     // The exit then says which instruction it was.
     SLUICE_RETURN_IF_ERROR(vm_->EnableCap(kvm::Capability::kExitOnEmulationFailure, {1}));
+  }
+  if ((vm_->Check(kvm::Capability::kDisableQuirks2) & KVM_X86_QUIRK_IGNORE_GUEST_PAT) != 0) {
+    // The guest's memory types then count, as on AMD processors.
+    SLUICE_RETURN_IF_ERROR(vm_->EnableCap(kvm::Capability::kDisableQuirks2, {KVM_X86_QUIRK_IGNORE_GUEST_PAT}));
   }
   return vm_->AddGuestMemory(ram_).status();
 }
@@ -183,8 +204,14 @@ absl::Status MachineImpl::BuildDevices() {
   pci_ = std::make_unique<pci::PciBus>(pci::PciBus::Options{.ecam = kEcamStart, .windows = {*window32, *window64}});
   SLUICE_RETURN_IF_ERROR(pci_->Add(kHostBridgeSlot, &host_bridge_));
   if (options_.gpu.has_value()) SLUICE_RETURN_IF_ERROR(BuildGpu());
+  for (size_t i = 0; i < options_.devices.size(); ++i) {
+    const VirtioDeviceOptions& wanted = options_.devices[i];
+    absl::StatusOr<std::unique_ptr<virtio::Device>> device = wanted.create({.loop = loop_});
+    if (!device.ok()) return Annotate(device.status(), absl::StrCat("device '", wanted.name, "'"));
+    SLUICE_RETURN_IF_ERROR(AddVirtio(static_cast<uint8_t>(kFirstDeviceSlot + i), wanted.name, *std::move(device)));
+  }
   SLUICE_RETURN_IF_ERROR(pci_->AssignBars());
-  if (gpu_transport_ != nullptr) gpu_transport_->SetBarObserver(this);
+  for (const auto& slot : slots_) slot->Watch();
 
   auto add = [this](Bus& bus, uint64_t start, uint64_t size, absl::string_view name,
                     std::unique_ptr<BusHandler> handler) {
@@ -199,7 +226,11 @@ absl::Status MachineImpl::BuildDevices() {
             End({.cause = EndCause::kGuestExit, .code = static_cast<int>(code & 0xff)});
           })));
   SLUICE_RETURN_IF_ERROR(
-      add(ports_, kMarkerPort, 4, "marker", std::make_unique<WritePort>([this](uint32_t) { MarkFirst(); })));
+      add(ports_, kMarkerPort, 4, "marker", std::make_unique<WritePort>([this](uint32_t value) { SetMark(value); })));
+  SLUICE_RETURN_IF_ERROR(add(ports_, kPowerPorts, kPowerPortCount, "power",
+                             std::make_unique<PowerPorts>([this](PowerRequest request) { OnPowerRequest(request); })));
+  SLUICE_RETURN_IF_ERROR(
+      add(ports_, kPanicPort, 1, "panic", std::make_unique<PanicPort>([this](PanicEvent event) { OnPanic(event); })));
   SLUICE_RETURN_IF_ERROR(mmio_.Add(kIoapic.value(), kIoapicBytes, "ioapic", ioapic_.get()));
   SLUICE_RETURN_IF_ERROR(
       add(mmio_, kEcamStart.value(), kEcamBytes, "ecam", std::make_unique<PciMmio>(pci_.get(), kEcamStart)));
@@ -224,38 +255,38 @@ absl::Status MachineImpl::BuildGpu() {
   };
   SLUICE_ASSIGN_OR_RETURN(auto device, gpu_front::GpuFront::Create(std::move(front)));
   gpu_ = device.get();
-  notifier_ =
-      std::make_unique<MsiNotifier>(&*vm_, static_cast<uint16_t>(device->queue_max_sizes().size() + 1), stats_.get());
-  SLUICE_ASSIGN_OR_RETURN(gpu_transport_,
-                          virtio::PciTransport::Create(std::move(device), {.name = "gpu-front",
-                                                                           .memory = ram_,
-                                                                           .notifier = notifier_.get(),
-                                                                           .post = [this](std::function<void()> task) {
-                                                                             asio::post(loop_, std::move(task));
-                                                                           }}));
-  SLUICE_ASSIGN_OR_RETURN(gpu_notify_, QueueNotifier::Create(loop_, &*vm_, gpu_transport_.get(), stats_.get()));
-  return pci_->Add(kGpuSlot, gpu_transport_.get());
+  return AddVirtio(kGpuSlot, "gpu-front", std::move(device), window_.get(), gpu_front::kShmIdHostVisible);
+}
+
+absl::Status MachineImpl::AddVirtio(uint8_t slot, std::string name, std::unique_ptr<virtio::Device> device,
+                                    KvmWindow* window, uint8_t window_id) {
+  const VirtioSlot::Environment environment = {.loop = &loop_, .vm = &*vm_, .memory = ram_, .stats = stats_.get()};
+  SLUICE_ASSIGN_OR_RETURN(auto added,
+                          VirtioSlot::Create(std::move(name), std::move(device), environment, window, window_id));
+  SLUICE_RETURN_IF_ERROR(pci_->Add(slot, added->pci_device()));
+  slots_.push_back(std::move(added));
+  return absl::OkStatus();
 }
 
 absl::Status MachineImpl::BuildVcpus() {
-  absl::StatusOr<boot::LoadedElf> image = boot::LoadElf(options_.firmware, ram_);
-  if (!image.ok()) return Annotate(image.status(), "firmware image");
-  std::vector<uint8_t>().swap(options_.firmware);
-
-  boot::DirectBootOptions boot;
-  boot.entry = image->entry;
-  boot.cmdline = options_.cmdline;
-  boot.identity_ranges.push_back(*GuestRange::Create(kDeviceHoleStart, 4 * kGiB - kDeviceHoleStart.value()));
-  if (options_.gpu.has_value()) {
-    boot.identity_ranges.push_back(*GuestRange::Create(kBar64Start, std::max(options_.gpu->window_bytes, 2 * kMiB)));
-  }
-  boot.reserved_ranges.push_back(*GuestRange::Create(kEcamStart, kEcamBytes));
-  SLUICE_ASSIGN_OR_RETURN(const boot::VcpuState state, boot::PrepareDirectBoot(ram_, boot));
-
+  SLUICE_ASSIGN_OR_RETURN(const boot::VcpuState state, image_->Load(ram_));
   SLUICE_ASSIGN_OR_RETURN(const kvm::CpuidTable supported, system_->SupportedCpuid());
+  const kvm::CpuTopology topology = {.vcpus = options_.vcpus,
+                                     .tsc_deadline_timer = system_->Check(kvm::Capability::kTscDeadlineTimer) > 0};
+  const bool may_restart = options_.on_reset == ResetAction::kRestart && image_->can_restart();
+  std::vector<uint32_t> msrs;
+  if (may_restart) {
+    SLUICE_ASSIGN_OR_RETURN(msrs, system_->MsrIndices());
+  }
   for (uint32_t id = 0; id < options_.vcpus; ++id) {
     SLUICE_ASSIGN_OR_RETURN(auto vcpu, vm_->CreateVcpu(id));
-    SLUICE_RETURN_IF_ERROR(vcpu->SetCpuid(kvm::MakeVcpuCpuid(supported, {.vcpus = options_.vcpus}, id)));
+    SLUICE_RETURN_IF_ERROR(vcpu->SetCpuid(kvm::MakeVcpuCpuid(supported, topology, id)));
+    // The same memory types on every processor; firmware sets up others than the boot vCPU itself.
+    if (image_->can_restart()) SLUICE_RETURN_IF_ERROR(vcpu->SetMsrs(state.msrs));
+    if (may_restart) {
+      SLUICE_ASSIGN_OR_RETURN(auto fresh, kvm::VcpuSnapshot::Take(*vcpu, msrs));
+      fresh_.push_back(std::move(fresh));
+    }
     if (id == 0) SLUICE_RETURN_IF_ERROR(boot::ApplyVcpuState(*vcpu, state));
     vcpus_.push_back(std::move(vcpu));
   }
@@ -297,7 +328,6 @@ absl::Status MachineImpl::Start(std::function<void(const MachineEnd&)> on_end) {
 MachineImpl::~MachineImpl() {
   Stop();
   Join();
-  if (gpu_transport_ != nullptr) gpu_transport_->SetBarObserver(nullptr);
 }
 
 void MachineImpl::Join() {
@@ -327,18 +357,82 @@ void MachineImpl::End(MachineEnd end) {
     const MutexLock lock(&mu_);
     if (end_.has_value()) return;
     end_ = std::move(end);
+    gate_.SignalAll();  // for those in Park
   }
   ending_.store(true, std::memory_order_release);
   KickAll();
 }
 
-void MachineImpl::MarkFirst() {
-  if (marked_.exchange(true, std::memory_order_relaxed)) return;
+void MachineImpl::SetMark(uint32_t value) {
   const uint64_t elapsed = MonotonicNanos() - options_.start_time_ns;
-  stats_->first_instruction_ns.store(elapsed, std::memory_order_relaxed);
-  asio::post(loop_, [this, elapsed, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired() && on_first_mark_) on_first_mark_(elapsed);
+  const uint32_t index = marks_.load(std::memory_order_relaxed);
+  if (index >= kMaxMarks) return;
+  const bool first = marks_.fetch_add(1, std::memory_order_relaxed) == 0;
+  if (first) stats_->first_instruction_ns.store(elapsed, std::memory_order_relaxed);
+  asio::post(loop_, [this, first, mark = Mark{value, elapsed}, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    if (first && on_first_mark_) on_first_mark_(mark.nanoseconds);
+    if (on_mark_) on_mark_(mark);
   });
+}
+
+void MachineImpl::OnPowerRequest(PowerRequest request) {
+  if (request == PowerRequest::kOff) return End({.cause = EndCause::kPowerOff});
+  if (fresh_.empty()) return End({.cause = EndCause::kGuestReset});
+  {
+    const MutexLock lock(&mu_);
+    restarting_ = true;
+  }
+  parking_.store(true, std::memory_order_release);
+  KickAll();
+}
+
+void MachineImpl::OnPanic(PanicEvent event) {
+  if (event == PanicEvent::kCrashLoaded) {
+    SLUICE_LOG_GUEST(warn, "{}: the guest's kernel panicked and runs its crash kernel", options_.name);
+    return;
+  }
+  End({.cause = EndCause::kGuestPanic});
+}
+
+void MachineImpl::Park() {
+  const MutexLock lock(&mu_);
+  if (!restarting_) return;
+  if (++parked_threads_ == running_threads_) {
+    asio::post(loop_, [this, alive = std::weak_ptr<bool>(alive_)] {
+      if (!alive.expired()) ResetDevicesOnLoop();
+    });
+  }
+  while (restarting_ && !end_.has_value()) gate_.Wait(&mu_);
+  --parked_threads_;
+}
+
+void MachineImpl::ResetDevicesOnLoop() {
+  for (const auto& slot : slots_) slot->Reset();
+  // Behind what the devices posted.
+  asio::post(loop_, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired()) RestartOnLoop();
+  });
+}
+
+absl::Status MachineImpl::Restart() {
+  ioapic_->Reset();
+  SLUICE_RETURN_IF_ERROR(pci_->AssignBars());
+  SLUICE_ASSIGN_OR_RETURN(const boot::VcpuState state, image_->Load(ram_));
+  // Every vCPU thread waits in Park, so that the registers are this thread's meanwhile.
+  for (size_t i = 0; i < vcpus_.size(); ++i) SLUICE_RETURN_IF_ERROR(fresh_[i].Restore(*vcpus_[i]));
+  return boot::ApplyVcpuState(*vcpus_[0], state);
+}
+
+void MachineImpl::RestartOnLoop() {
+  if (on_restart_) on_restart_(++restarts_);
+  if (const absl::Status status = Restart(); !status.ok()) {
+    return End({.cause = EndCause::kHostError, .detail = absl::StrCat("restart: ", status.ToString())});
+  }
+  parking_.store(false, std::memory_order_release);
+  const MutexLock lock(&mu_);
+  restarting_ = false;
+  gate_.SignalAll();
 }
 
 void MachineImpl::VcpuMain(kvm::Vcpu& vcpu) {
@@ -349,6 +443,11 @@ void MachineImpl::VcpuMain(kvm::Vcpu& vcpu) {
       const bool fault = absl::StrContains(exit.status().message(), "Bad address");
       End({.cause = fault ? EndCause::kMemoryFault : EndCause::kHostError, .detail = exit.status().ToString()});
       break;
+    }
+    if (std::holds_alternative<kvm::exits::Interrupted>(*exit)) {
+      // Only here: KVM has finished the instruction of the exit before, and will not touch the registers again.
+      if (parking_.load(std::memory_order_acquire)) Park();
+      continue;
     }
     if (!Handle(*exit)) break;
   }
@@ -401,7 +500,7 @@ bool MachineImpl::Handle(const kvm::VcpuExit& exit) {
             mmio_.Read(read.address.value(), read.data);
             return true;
           },
-          [&](const exits::Interrupted&) { return true; },
+          [&](const exits::Interrupted&) { return true; },  // VcpuMain has seen to it
           [&](const exits::Again&) { return true; },
           [&](const exits::Hlt&) {
             count(stats_->exits_hlt);
@@ -446,9 +545,7 @@ bool MachineImpl::Handle(const kvm::VcpuExit& exit) {
 void MachineImpl::FinishOnLoop() {
   work_.reset();
   // What the guest queued before its last instruction still counts: a picture flushed just before the exit is shown.
-  if (gpu_transport_ != nullptr) {
-    for (uint16_t queue = 0; queue < gpu_transport_->queue_count(); ++queue) gpu_transport_->NotifyFromLoop(queue);
-  }
+  for (const auto& slot : slots_) slot->NotifyAll();
   MachineEnd end;
   {
     const MutexLock lock(&mu_);
@@ -467,19 +564,6 @@ uint64_t MachineImpl::ResidentRamBytes() const {
   uint64_t bytes = 0;
   for (const memory::Region& region : ram_.regions()) bytes += ResidentBytes(*region.mapping());
   return bytes;
-}
-
-void MachineImpl::BarMapped(const pci::PciDevice&, uint8_t bar, GuestRange range) {
-  if (bar == virtio::kRegisterBar) gpu_notify_->SetBase(range.start());
-  if (bar == virtio::kSharedMemoryBar) {
-    const auto place = gpu_transport_->SharedMemory(gpu_front::kShmIdHostVisible);
-    if (place.has_value()) window_->SetBase(range.start().CheckedAdd(place->offset));
-  }
-}
-
-void MachineImpl::BarUnmapped(const pci::PciDevice&, uint8_t bar, GuestRange) {
-  if (bar == virtio::kRegisterBar) gpu_notify_->SetBase(std::nullopt);
-  if (bar == virtio::kSharedMemoryBar) window_->SetBase(std::nullopt);
 }
 
 }  // namespace

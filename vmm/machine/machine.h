@@ -1,7 +1,8 @@
 // File: machine.h
 //
-// A front-end virtual machine put together: RAM, KVM VM, vCPU threads, serial port, PCI bus, gpu-front. It boots a
-// firmware image (ELF64) straight into 64-bit mode and runs until the guest ends itself, breaks itself, or is stopped.
+// A front-end virtual machine put together: RAM, KVM VM, vCPU threads, serial port, PCI bus, gpu-front, other virtio
+// devices. It boots a firmware image (ELF64) straight into 64-bit mode, or a stock Linux kernel, and runs until the
+// guest ends itself, breaks itself, or is stopped.
 //
 //   asio::io_context loop;
 //   MachineOptions options;
@@ -34,6 +35,7 @@
 #include "vmm/base/unique_fd.h"
 #include "vmm/machine/address_map.h"
 #include "vmm/machine/end.h"
+#include "vmm/virtio/device.h"
 
 namespace sluice::machine {
 
@@ -49,14 +51,49 @@ struct GpuOptions {
   std::string os = "linux";
 };
 
+// What a device may use; outlives it.
+struct DeviceContext {
+  asio::io_context& loop;  // runs its queue side
+};
+
+// One more virtio device. It gets a PCI slot of its own (kFirstDeviceSlot on, in the order given), an MSI-X vector and
+// an ioeventfd per queue.
+struct VirtioDeviceOptions {
+  std::string name;  // for logs and errors: "disk0"
+  // Called once, in Create, on the loop thread.
+  std::function<absl::StatusOr<std::unique_ptr<virtio::Device>>(const DeviceContext&)> create;
+};
+
+// A Linux guest.
+struct KernelOptions {
+  UniqueFd image;      // bzImage (vmlinuz), or ELF kernel with a PVH note (vmlinux); a regular file
+  UniqueFd initramfs;  // invalid: none
+};
+
+// What follows when a guest asks for a reset.
+enum class ResetAction {
+  kEnd,      // the machine ends (EndCause::kGuestReset)
+  kRestart,  // it boots again: same devices, RAM as it was, kernel and initramfs loaded anew. Kernels only
+};
+
+// A guest's write to the marker port.
+struct Mark {
+  uint32_t value = 0;
+  uint64_t nanoseconds = 0;  // since MachineOptions::start_time_ns
+};
+
 struct MachineOptions {
   std::string name = "vm";
-  UniqueFd kvm;                   // open /dev/kvm
-  std::vector<uint8_t> firmware;  // ELF64 image
-  uint64_t mem_mib = 64;          // kMinRamMib .. kMaxRamMib
-  uint32_t vcpus = 1;             // 1..64; vCPU 0 boots, the others wait for INIT/SIPI
-  std::string cmdline;            // shorter than boot::kMaxCmdlineBytes
-  std::optional<GpuOptions> gpu;  // none: no display device
+  UniqueFd kvm;                         // open /dev/kvm
+  std::vector<uint8_t> firmware;        // ELF64 image; or
+  std::optional<KernelOptions> kernel;  // a kernel
+  ResetAction on_reset = ResetAction::kEnd;
+  uint64_t mem_mib = 64;  // kMinRamMib .. kMaxRamMib; with a kernel .. kMaxKernelRamMib
+  uint32_t vcpus = 1;     // 1..64; vCPU 0 boots, the others wait for INIT/SIPI
+  // Firmware: shorter than boot::kMaxCmdlineBytes. Kernel: what that kernel takes, usually 2,047 bytes.
+  std::string cmdline;
+  std::optional<GpuOptions> gpu;             // none: no display device
+  std::vector<VirtioDeviceOptions> devices;  // at most kMaxDevices
   // A page for wire::VmStats (flatbuf/stats.h). Invalid: private counters.
   Mapping stats;
   // What the guest writes to its serial port. vCPU threads, one call at a time; may be called until the destructor
@@ -69,9 +106,12 @@ struct MachineOptions {
   uint64_t start_time_ns = 0;
 };
 
+// Marks that a machine reports.
+inline constexpr uint32_t kMaxMarks = 256;
+
 class Machine {
  public:
-  // Builds the machine up to, not including, its first instruction. Errors: INVALID_ARGUMENT (options, firmware image),
+  // Builds the machine up to, not including, its first instruction. Errors: INVALID_ARGUMENT (options, images),
   // what /dev/kvm said, with the step that failed.
   static absl::StatusOr<std::unique_ptr<Machine>> Create(asio::io_context& loop, MachineOptions options);
   // Stops and joins vCPU threads (each is kicked until it ends; a thread that does not for 30 s is our bug and aborts).
@@ -88,6 +128,13 @@ class Machine {
   // Calls `on_first_mark` once, on the loop, after the guest's first write to the marker port, with nanoseconds since
   // MachineOptions::start_time_ns. Call before Start.
   virtual void OnFirstMark(std::function<void(uint64_t)> on_first_mark) = 0;
+  // Calls `on_mark` on the loop for each write to the marker port, the first kMaxMarks of a machine. Call before Start.
+  virtual void OnMark(std::function<void(const Mark&)> on_mark) = 0;
+  // Calls `on_restart` on the loop each time that the guest is about to boot again (ResetAction::kRestart), with how
+  // often that was. Call before Start.
+  virtual void OnRestart(std::function<void(uint64_t)> on_restart) = 0;
+  // Types on the guest's serial port; returns how many bytes it took (the rest finds no room, yet). Any thread.
+  virtual size_t SerialInput(absl::string_view bytes) = 0;
 
   // What the display shows, or showed last: guests that shut down reset their devices. Width 0 when nothing was ever
   // shown or there is no gpu.

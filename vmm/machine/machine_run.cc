@@ -1,6 +1,12 @@
-// machine_run: runs one firmware guest in this process, without jail or supervisor. For developing guests and devices.
+// machine_run: runs one guest in this process, without jail or supervisor. For developing guests and devices.
 //
 //   machine_run [FLAGS] FIRMWARE.elf [CMDLINE]
+//   machine_run [FLAGS] --kernel=FILE [--initramfs=FILE] [CMDLINE]
+//     --kernel=FILE      a Linux kernel: vmlinuz (bzImage) or vmlinux (ELF with a PVH note)
+//     --initramfs=FILE
+//     --on-reset=A       when the guest asks for a reset: end (default) or restart
+//     --stdin            types standard input on the guest's serial port
+//     --timeline         prints each mark (a write of 4 bytes to port 0xe1), in ms since the start
 //     --mem-mib=N        guest RAM, default 64
 //     --vcpus=N          default 1
 //     --no-gpu           no display device
@@ -11,12 +17,14 @@
 //     --timeout=SECONDS  stops the guest after that; default: never
 //     --log=LEVEL        debug, info, warn (default), error
 //
-// Serial output goes to standard output, how it ended to standard error. Exit code: the guest's; 124 timeout, 125 any
-// other end, 126 the machine could not be built, 2 usage.
+// Serial output goes to standard output, how it ended to standard error. Exit code: the guest's (0 after a power-off);
+// 124 timeout, 125 any other end, 126 the machine could not be built, 2 usage.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdio>
 #include <cstring>
@@ -33,6 +41,7 @@
 #include "vmm/base/status_macros.h"
 #include "vmm/boot/elf.h"
 #include "vmm/jail/spawn.h"
+#include "vmm/machine/clock.h"
 #include "vmm/machine/machine.h"
 
 namespace sluice::machine {
@@ -40,6 +49,10 @@ namespace {
 
 struct RunFlags {
   std::string firmware;
+  std::string kernel;
+  std::string initramfs;
+  bool type_stdin = false;
+  bool timeline = false;
   MachineOptions machine;
   std::string domain_os;  // empty: no domain
   std::string ppm;
@@ -62,6 +75,18 @@ absl::StatusOr<RunFlags> ParseFlags(int argc, char** argv) {
       good = absl::SimpleAtoi(value, &flags.machine.mem_mib);
     } else if (absl::StartsWith(argument, "--vcpus=")) {
       good = absl::SimpleAtoi(value, &flags.machine.vcpus);
+    } else if (absl::StartsWith(argument, "--kernel=")) {
+      flags.kernel = std::string(value);
+    } else if (absl::StartsWith(argument, "--initramfs=")) {
+      flags.initramfs = std::string(value);
+    } else if (argument == "--on-reset=end") {
+      flags.machine.on_reset = ResetAction::kEnd;
+    } else if (argument == "--on-reset=restart") {
+      flags.machine.on_reset = ResetAction::kRestart;
+    } else if (argument == "--stdin") {
+      flags.type_stdin = true;
+    } else if (argument == "--timeline") {
+      flags.timeline = true;
     } else if (argument == "--no-gpu") {
       flags.machine.gpu.reset();
     } else if (absl::StartsWith(argument, "--display=") && flags.machine.gpu.has_value()) {
@@ -87,9 +112,14 @@ absl::StatusOr<RunFlags> ParseFlags(int argc, char** argv) {
     }
     if (!good) return absl::InvalidArgumentError(absl::StrCat("bad argument '", argument, "'"));
   }
-  if (words.empty() || words.size() > 2) return absl::InvalidArgumentError("give FIRMWARE.elf and at most one CMDLINE");
-  flags.firmware = words[0];
-  if (words.size() == 2) flags.machine.cmdline = words[1];
+  if (flags.kernel.empty()) {
+    if (words.empty()) return absl::InvalidArgumentError("give FIRMWARE.elf or --kernel=FILE");
+    if (!flags.initramfs.empty()) return absl::InvalidArgumentError("--initramfs goes with --kernel");
+    flags.firmware = words[0];
+    words.erase(words.begin());
+  }
+  if (words.size() > 1) return absl::InvalidArgumentError("give at most one CMDLINE");
+  if (words.size() == 1) flags.machine.cmdline = words[0];
   return flags;
 }
 
@@ -151,6 +181,61 @@ class Domain {
   jail::ChildProcess child_;
 };
 
+// What the guest boots, into the options.
+absl::Status OpenImages(RunFlags& flags) {
+  const auto open_file = [](const std::string& path) -> absl::StatusOr<UniqueFd> {
+    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return ErrnoToStatus(errno, path);
+    return fd;
+  };
+  if (flags.kernel.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const UniqueFd firmware, open_file(flags.firmware));
+    auto image = boot::ReadImage(firmware.get());
+    if (!image.ok()) return Annotate(image.status(), flags.firmware);
+    flags.machine.firmware = *std::move(image);
+    return absl::OkStatus();
+  }
+  flags.machine.kernel.emplace();
+  SLUICE_ASSIGN_OR_RETURN(flags.machine.kernel->image, open_file(flags.kernel));
+  if (!flags.initramfs.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(flags.machine.kernel->initramfs, open_file(flags.initramfs));
+  }
+  return absl::OkStatus();
+}
+
+// Types what arrives on standard input, as fast as the guest takes it.
+class Typist {
+ public:
+  Typist(asio::io_context& loop, Machine* machine) : input_(loop), timer_(loop), machine_(machine) {
+    const int fd = dup(STDIN_FILENO);
+    asio::error_code error;
+    if (fd >= 0) input_.assign(fd, error);
+    if (fd >= 0 && !error) Read();
+  }
+
+ private:
+  void Read() {
+    input_.async_read_some(asio::buffer(buffer_), [this](const asio::error_code& error, size_t bytes) {
+      if (error) return;
+      pending_.assign(buffer_, bytes);
+      Type();
+    });
+  }
+  void Type() {
+    pending_.erase(0, machine_->SerialInput(pending_));
+    if (pending_.empty()) return Read();
+    timer_.expires_after(std::chrono::milliseconds(20));
+    timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) Type();
+    });
+  }
+  asio::posix::stream_descriptor input_;
+  asio::steady_timer timer_;
+  Machine* const machine_;
+  char buffer_[512];
+  std::string pending_;
+};
+
 absl::Status WritePpm(const gpu_front::ScanoutImage& image, const std::string& path) {
   if (image.width == 0) return absl::NotFoundError("nothing is shown");
   SLUICE_ASSIGN_OR_RETURN(
@@ -177,7 +262,8 @@ int Main(int argc, char** argv) {
     std::fprintf(
         stderr,
         "machine_run: %s\nusage: machine_run [--mem-mib=N] [--vcpus=N] [--no-gpu] [--display=WxH] [--domain[=OS]] "
-        "[--ppm=FILE] [--timeout=SECONDS] [--log=LEVEL] FIRMWARE.elf [CMDLINE]\n",
+        "[--ppm=FILE] [--timeout=SECONDS] [--on-reset=end|restart] [--stdin] [--timeline] [--log=LEVEL] FIRMWARE.elf | "
+        "--kernel=FILE [--initramfs=FILE] [CMDLINE]\n",
         std::string(flags.status().message()).c_str());
     return 2;
   }
@@ -187,11 +273,8 @@ int Main(int argc, char** argv) {
     return 126;
   };
 
-  const UniqueFd firmware(open(flags->firmware.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!firmware) return fail(ErrnoToStatus(errno, flags->firmware));
-  auto image = boot::ReadImage(firmware.get());
-  if (!image.ok()) return fail(Annotate(image.status(), flags->firmware));
-  flags->machine.firmware = *std::move(image);
+  const bool timeline = flags->timeline;
+  if (const absl::Status opened = OpenImages(*flags); !opened.ok()) return fail(opened);
   flags->machine.kvm.Reset(open("/dev/kvm", O_RDWR | O_CLOEXEC));
   if (!flags->machine.kvm) return fail(ErrnoToStatus(errno, "/dev/kvm"));
   Domain domain;
@@ -206,17 +289,26 @@ int Main(int argc, char** argv) {
   };
 
   asio::io_context loop(1);
+  const uint64_t start = MonotonicNanos();
   auto machine = Machine::Create(loop, std::move(flags->machine));
   if (!machine.ok()) return fail(machine.status());
   MachineEnd end;
   bool timed_out = false;
   (*machine)->OnFirstMark(
       [](uint64_t ns) { SLUICE_LOG(info, "first guest instruction after {:.2f} ms", static_cast<double>(ns) / 1e6); });
+  const auto stamp = [timeline](const std::string& what, uint64_t ns) {
+    if (timeline) std::fprintf(stderr, "machine_run: %10.2f ms %s\n", static_cast<double>(ns) / 1e6, what.c_str());
+  };
+  (*machine)->OnMark([&](const Mark& mark) { stamp(absl::StrCat("mark ", mark.value), mark.nanoseconds); });
+  (*machine)->OnRestart([&](uint64_t count) { stamp(absl::StrCat("restart ", count), MonotonicNanos() - start); });
+  stamp("built", MonotonicNanos() - start);
   const absl::Status started = (*machine)->Start([&](const MachineEnd& e) {
     end = e;
     loop.stop();
   });
   if (!started.ok()) return fail(started);
+  std::optional<Typist> typist;
+  if (flags->type_stdin) typist.emplace(loop, machine->get());
   asio::steady_timer timer(loop);
   if (flags->timeout_s > 0) {
     timer.expires_after(std::chrono::seconds(flags->timeout_s));
@@ -227,6 +319,7 @@ int Main(int argc, char** argv) {
     });
   }
   loop.run();
+  stamp("end", MonotonicNanos() - start);
   std::fprintf(stderr, "machine_run: %s\n", end.ToString().c_str());
   if (!flags->ppm.empty()) {
     auto picture = (*machine)->SnapshotScanout();
@@ -234,6 +327,7 @@ int Main(int argc, char** argv) {
     if (!written.ok()) std::fprintf(stderr, "machine_run: picture: %s\n", written.ToString().c_str());
   }
   if (timed_out) return 124;
+  if (end.cause == EndCause::kPowerOff) return 0;
   return end.cause == EndCause::kGuestExit ? end.code : 125;
 }
 

@@ -16,6 +16,7 @@
 #include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/machine/stats_raw.h"
 #include "vmm/machine/testing/harness.h"
+#include "vmm/virtio/testing/echo_device.h"
 
 namespace sluice::machine {
 namespace {
@@ -171,6 +172,36 @@ TEST_F(MachineTest, TheBusHasAHostBridgeAndTheGpu) {
   EXPECT_EQ(RunGuest(WithGpu(TinyOptions(read(0x8000'0800).ExitIfEax(0x1050'1af4)))).end.code, 0) << "01.0";
   EXPECT_EQ(RunGuest(WithGpu(TinyOptions(read(0x8000'1000).ExitIfEax(0xffff'ffff)))).end.code, 0) << "02.0 is empty";
   EXPECT_EQ(RunGuest(TinyOptions(read(0x8000'0800).ExitIfEax(0xffff'ffff))).end.code, 0) << "01.0 without gpu";
+}
+
+VirtioDeviceOptions Echo(std::string name) {
+  return {.name = std::move(name),
+          .create = [](const DeviceContext&) -> absl::StatusOr<std::unique_ptr<virtio::Device>> {
+            return std::make_unique<virtio::testing::EchoDevice>();
+          }};
+}
+
+TEST_F(MachineTest, EachFurtherDeviceHasASlotOfItsOwn) {
+  for (const uint32_t slot : {2u, 3u}) {
+    MachineOptions options =
+        TinyOptions(TinyCode().Out32(0xcf8, 0x8000'0000 | slot << 11).In32(0xcfc).ExitIfEax(0x106a'1af4));
+    options.devices = {Echo("one"), Echo("two")};
+    EXPECT_EQ(RunGuest(std::move(options)).end.code, 0) << slot;
+  }
+}
+
+TEST_F(MachineTest, ADeviceThatCannotBeMadeIsNamed) {
+  MachineOptions options = TinyOptions(TinyCode().Exit(0));
+  options.devices = {Echo("good"),
+                     {.name = "disk7", .create = [](const DeviceContext&) {
+                        return absl::StatusOr<std::unique_ptr<virtio::Device>>(absl::NotFoundError("no such file"));
+                      }}};
+  const absl::Status status = RunGuest(std::move(options)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("disk7"));
+  options = TinyOptions(TinyCode().Exit(0));
+  options.devices.assign(kMaxDevices + 1, Echo("many"));
+  EXPECT_EQ(RunGuest(std::move(options)).status.code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(MachineTest, ConfigurationSpaceIsReachedByEcamToo) {

@@ -39,6 +39,7 @@ jail::SeccompPolicy VmSeccompPolicy(pid_t pid) {
   // Threads: locks, and the kick that gets a vCPU thread out of KVM_RUN (a signal to this process only). abort() needs
   // the rest.
   policy.Allow({"futex", "gettid", "getpid", "rt_sigprocmask", "rt_sigaction", "sched_yield", "sched_getaffinity",
+                "sched_getparam", "sched_getscheduler",  // absl::Mutex orders its waiters by priority
                 "set_robust_list", "rseq", "sigaltstack"});
   policy.AllowIf("tgkill", {ArgEquals32(0, static_cast<uint32_t>(pid))});
   // Clocks; the vDSO falls back to these.
@@ -56,9 +57,20 @@ jail::SeccompPolicy VmSeccompPolicy(pid_t pid) {
     policy.AllowIf("ioctl", {ArgEquals32(1, static_cast<uint32_t>(request))});
   }
 
+  // A guest that boots again: its kernel is read once more, and its vCPUs get the registers that they began with.
+  policy.Allow({"pread64"});
+  for (const unsigned long request :
+       {static_cast<unsigned long>(KVM_SET_REGS), static_cast<unsigned long>(KVM_SET_SREGS),
+        static_cast<unsigned long>(KVM_SET_FPU), static_cast<unsigned long>(KVM_GET_MSRS),
+        static_cast<unsigned long>(KVM_SET_MSRS), static_cast<unsigned long>(KVM_SET_XSAVE),
+        static_cast<unsigned long>(KVM_SET_XCRS), static_cast<unsigned long>(KVM_SET_DEBUGREGS),
+        static_cast<unsigned long>(KVM_SET_LAPIC), static_cast<unsigned long>(KVM_SET_VCPU_EVENTS),
+        static_cast<unsigned long>(KVM_SET_MP_STATE)}) {
+    policy.AllowIf("ioctl", {ArgEquals32(1, static_cast<uint32_t>(request))});
+  }
+
   // Building the machine: the rest of KVM, threads, the firmware image.
-  policy.AllowInit(
-      {"clone3", "clone", "pread64", "lseek", "epoll_create1", "timerfd_create", "prlimit64", "uname", "sysinfo"});
+  policy.AllowInit({"clone3", "clone", "lseek", "epoll_create1", "timerfd_create", "prlimit64", "uname", "sysinfo"});
   policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xffff'ff00, KVMIO << 8}});    // _IO(KVMIO, ...)
   for (const uint32_t direction : {0x4000'0000u, 0x8000'0000u, 0xc000'0000u}) {  // _IOW, _IOR, _IOWR of any size
     policy.AllowInitIf("ioctl", {jail::ArgFilter{1, 0xc000'ff00, direction | (KVMIO << 8)}});

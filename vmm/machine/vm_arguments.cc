@@ -35,6 +35,8 @@ std::vector<std::string> EncodeVmProcessArguments(const VmProcessConfig& config,
           absl::StrCat("--display-width=", config.display_width),
           absl::StrCat("--display-height=", config.display_height),
           absl::StrCat("--window-bytes=", config.window_bytes),
+          absl::StrCat("--kernel=", config.kernel ? 1 : 0),
+          absl::StrCat("--restart=", config.restart ? 1 : 0),
           absl::StrCat("--log-level=", static_cast<int>(config.log_level)),
           absl::StrCat("--start-time-ns=", start_time_ns)};
 }
@@ -68,6 +70,12 @@ absl::StatusOr<VmProcessArguments> DecodeVmProcessArguments(const std::vector<ab
       good = ParseNumber(value, &config.display_height);
     } else if (key == "window-bytes") {
       good = ParseNumber(value, &config.window_bytes);
+    } else if (key == "kernel") {
+      good = ParseNumber(value, &small) && small <= 1;
+      config.kernel = small == 1;
+    } else if (key == "restart") {
+      good = ParseNumber(value, &small) && small <= 1;
+      config.restart = small == 1;
     } else if (key == "log-level") {
       good = ParseNumber(value, &small) && small <= static_cast<uint8_t>(LogLevel::kError);
       config.log_level = static_cast<LogLevel>(small);

@@ -30,7 +30,7 @@ namespace sluice::machine {
 namespace {
 
 // Where StartVmProcess puts descriptors.
-enum FdNumber : int { kControlFd = 3, kKvmFd, kFirmwareFd, kChannelFd, kStatsFd, kSerialFd };
+enum FdNumber : int { kControlFd = 3, kKvmFd, kFirmwareFd, kChannelFd, kStatsFd, kSerialFd, kInitramfsFd };
 
 constexpr uint64_t kMaxOpenFiles = 4096;
 // A guest may talk for ever; its log does not grow for ever.
@@ -47,10 +47,11 @@ struct GivenFds {
   UniqueFd channel;
   UniqueFd stats;
   UniqueFd serial;
+  UniqueFd initramfs;
 };
 GivenFds TakeGivenFds() {
   auto take = [](int number) { return UniqueFd(IsOpen(number) ? number : -1); };
-  return {take(kChannelFd), take(kStatsFd), take(kSerialFd)};
+  return {take(kChannelFd), take(kStatsFd), take(kSerialFd), take(kInitramfsFd)};
 }
 
 // Writes what the guest says to a descriptor; calls come one at a time.
@@ -207,9 +208,15 @@ absl::StatusOr<std::unique_ptr<Machine>> VmProcess::Build() {
   MachineOptions options;
   options.name = config.name;
   options.kvm.Reset(kKvmFd);
-  {
-    const UniqueFd firmware(kFirmwareFd);
-    SLUICE_ASSIGN_OR_RETURN(options.firmware, boot::ReadImage(firmware.get()));
+  UniqueFd image(kFirmwareFd);
+  if (config.kernel) {
+    options.kernel.emplace();
+    options.kernel->image = std::move(image);
+    options.kernel->initramfs = std::move(given_.initramfs);
+    if (config.restart) options.on_reset = ResetAction::kRestart;
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(options.firmware, boot::ReadImage(image.get()));
+    image.Reset();
   }
   options.mem_mib = config.mem_mib;
   options.vcpus = config.vcpus;
@@ -302,9 +309,9 @@ absl::StatusOr<jail::ChildProcess> StartVmProcess(const std::string& program, co
     options.arguments.push_back(std::move(argument));
   }
   options.environment = jail::InheritedEnvironment();
-  const std::pair<int, FdNumber> numbers[] = {{fds.control, kControlFd},   {fds.kvm, kKvmFd},
-                                              {fds.firmware, kFirmwareFd}, {fds.channel, kChannelFd},
-                                              {fds.stats, kStatsFd},       {fds.serial, kSerialFd}};
+  const std::pair<int, FdNumber> numbers[] = {
+      {fds.control, kControlFd}, {fds.kvm, kKvmFd},       {fds.firmware, kFirmwareFd},  {fds.channel, kChannelFd},
+      {fds.stats, kStatsFd},     {fds.serial, kSerialFd}, {fds.initramfs, kInitramfsFd}};
   for (const auto& [fd, number] : numbers) {
     if (fd >= 0) options.fds.push_back({fd, number});
   }

@@ -43,6 +43,8 @@ struct VmProcessConfig {
   uint32_t display_width = 1024;
   uint32_t display_height = 768;
   uint64_t window_bytes = kDefaultWindowBytes;
+  bool kernel = false;   // the image is a Linux kernel
+  bool restart = false;  // a guest that asks for a reset boots again (kernels only); else the machine ends
   LogLevel log_level = LogLevel::kWarn;
 
   bool operator==(const VmProcessConfig&) const = default;
@@ -50,13 +52,14 @@ struct VmProcessConfig {
 
 // Descriptors of the supervisor's; it keeps them open and may close them once the child has started. -1: not given.
 struct VmProcessFds {
-  int control = -1;   // SOCK_SEQPACKET, required
-  int kvm = -1;       // /dev/kvm, required
-  int firmware = -1;  // ELF image, required
-  int channel = -1;   // service channel to the worker; without it the gpu is 2D only
-  int stats = -1;     // one page for wire::VmStats
-  int serial = -1;    // what the guest writes to its serial port goes here
-  int error = -1;     // standard error of the process; -1: the supervisor's own
+  int control = -1;    // SOCK_SEQPACKET, required
+  int kvm = -1;        // /dev/kvm, required
+  int firmware = -1;   // ELF image, or with VmProcessConfig::kernel a kernel; required
+  int channel = -1;    // service channel to the worker; without it the gpu is 2D only
+  int stats = -1;      // one page for wire::VmStats
+  int serial = -1;     // what the guest writes to its serial port goes here
+  int initramfs = -1;  // with a kernel
+  int error = -1;      // standard error of the process; -1: the supervisor's own
 };
 
 // Starts the jailed process: own namespaces where permitted, descriptors at fixed numbers, nothing else. `program`

@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "vmm/base/abort.h"
 #include "vmm/base/seqpacket.h"
+#include "vmm/boot/testing/tiny_kernel.h"
 #include "vmm/kvm/testing/need_kvm.h"
 #include "vmm/machine/seccomp_vm.h"
 #include "vmm/machine/testing/harness.h"
@@ -320,6 +321,15 @@ TEST(VmSeccomp, TheRunPhaseNamesEachKvmRequestAndAllowsNoNewProcess) {
   }
 }
 
+TEST_F(VmProcessTest, AKernelRestartsInsideTheJail) {
+  const TinyCode code = testing::ExitsOnSecondBoot(TinyCode().Out8(kPowerPorts + 2, 1).Spin());
+  Vm vm(boot::testing::TinyBzImage(code.bytes()).Build(),
+        {.name = "test", .mem_mib = 16, .vcpus = 2, .kernel = true, .restart = true});
+  const wire::VmExitedT exited = vm.WaitForExit();
+  EXPECT_EQ(exited.cause, "guest exit");
+  EXPECT_EQ(exited.code, 0);
+}
+
 TEST(VmArguments, SurviveTheCommandLine) {
   VmProcessConfig config;
   config.name = "web-0";
@@ -331,6 +341,8 @@ TEST(VmArguments, SurviveTheCommandLine) {
   config.display_width = 640;
   config.display_height = 480;
   config.window_bytes = 64 * kMiB;
+  config.kernel = true;
+  config.restart = true;
   config.log_level = LogLevel::kDebug;
   const std::vector<std::string> encoded = EncodeVmProcessArguments(config, 99);
   const auto decoded = DecodeVmProcessArguments({encoded.begin(), encoded.end()});

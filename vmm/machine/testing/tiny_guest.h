@@ -96,6 +96,20 @@ class TinyCode {
   std::vector<uint8_t> code_;
 };
 
+// Marks; then `first`, if this is the first boot, else an exit with 0. What it remembers is in RAM at 7 MiB.
+inline TinyCode ExitsOnSecondBoot(const TinyCode& first) {
+  constexpr uint64_t kNote = 0x700000;
+  const TinyCode exit = TinyCode().Exit(0);
+  TinyCode code;
+  code.Mark().MovRax(kNote).LoadEaxFromRax();
+  code.Raw({0x3d, 0x34, 0x12, 0, 0});                       // cmp $0x1234, %eax
+  code.Raw({0x75, static_cast<int>(exit.bytes().size())});  // jne over the exit
+  for (const uint8_t b : exit.bytes()) code.Raw({b});
+  code.MovRax(kNote).StoreToRax(0x1234);
+  for (const uint8_t b : first.bytes()) code.Raw({b});
+  return code;
+}
+
 // An ELF64 executable with one segment at boot::kFirmwareStart, entered at its first byte.
 inline std::vector<uint8_t> TinyElf(const std::vector<uint8_t>& code) {
   std::vector<uint8_t> file(0x78, 0);
