@@ -19,6 +19,7 @@ ALLOWED = {
     "flatbuf": BASE,
     "flatbuf/guest": {"vmm/base", "flatbuf"},
     "devices": BASE | {"vmm/memory", "vmm/pci", "vmm/virtio", "flatbuf"},
+    "devices/net/user": BASE | {"vmm/jail", "devices/net"},  # a process of its own
     "gpu-domain": BASE | {"vmm/jail", "flatbuf"},
     "icd": BASE | {"flatbuf"},
     "firmware": BASE | {"flatbuf", "vmm/boot/start_info.h", "tests/scenes"},
