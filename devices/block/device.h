@@ -60,7 +60,7 @@ struct BlockOptions {
   uint16_t queues = 1;        // 1 .. kMaxQueues
   uint16_t queue_size = 256;  // a power of two, 4 .. kMaxQueueSize
   uint32_t block_size = 512;  // logical blocks that the driver is told of: a power of two, 512 .. 4096
-  EngineKind engine = EngineKind::kAuto;
+  EngineKind engine = EngineKind::kThreads;
   uint32_t threads = 4;          // of a thread engine, 1 .. 64
   uint32_t max_in_flight = 128;  // requests that the engine has at once, of all queues, 1 .. 4096; others stay queued
   uint32_t segment_bytes = 4 << 20;  // most bytes of one piece of a request, at least 4096

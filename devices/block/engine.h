@@ -9,7 +9,8 @@
 //   engine->Quiesce();                        // nothing of what was submitted touches guest memory any more
 //
 // Two kinds: threads that call preadv(2) and its like, and io_uring(7), whose ring is restricted to the operations and
-// the one file that it needs before it is used. Where the kernel refuses io_uring, kAuto takes threads.
+// the one file that it needs before it is used. Where the kernel, or the process's filter, refuses io_uring, kAuto
+// takes threads.
 #ifndef SLUICE_DEVICES_BLOCK_ENGINE_H_
 #define SLUICE_DEVICES_BLOCK_ENGINE_H_
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <asio/executor_work_guard.hpp>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -41,6 +42,7 @@ int main() {
   if (!disk.ok() || !ram.ok()) return 1;
 
   asio::io_context loop;
+  const auto work = asio::make_work_guard(loop);
   block::BlockOptions options;
   options.loop = &loop;
   options.disk = *std::move(disk);

@@ -18,6 +18,9 @@
 namespace sluice::block {
 namespace {
 
+// A transfer of more than this, or of several pieces, is never made on the loop's thread.
+constexpr size_t kInlineBytes = 16 << 10;
+
 // Reads, writes and flushes go through the ring, all of them for the one registered file. What has no operation there,
 // or not on every host (zeroes, discards), runs on one thread beside it.
 class UringEngine final : public IoEngine, private IoSink {
@@ -119,13 +122,15 @@ class UringEngine final : public IoEngine, private IoSink {
   // From here on the ring can do nothing but what this file asks of it, whoever holds its descriptor. By number: Debian
   // 12's shared liburing does not export the functions for these two.
   absl::Status Restrict() {
-    std::array<io_uring_restriction, 4> rules = {};
+    std::array<io_uring_restriction, 5> rules = {};
     rules[0].opcode = rules[1].opcode = rules[2].opcode = IORING_RESTRICTION_SQE_OP;
     rules[0].sqe_op = IORING_OP_READV;
     rules[1].sqe_op = IORING_OP_WRITEV;
     rules[2].sqe_op = IORING_OP_FSYNC;
     rules[3].opcode = IORING_RESTRICTION_SQE_FLAGS_REQUIRED;
     rules[3].sqe_flags = IOSQE_FIXED_FILE;
+    rules[4].opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
+    rules[4].sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC;
     if (const int error = io_uring_register(ring_.ring_fd, IORING_REGISTER_RESTRICTIONS, rules.data(), rules.size());
         error < 0) {
       return ErrnoToStatus(-error, "IORING_REGISTER_RESTRICTIONS");
@@ -163,7 +168,9 @@ class UringEngine final : public IoEngine, private IoSink {
         io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC);
         break;
     }
-    io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+    // Otherwise what is in the host's cache is copied within io_uring_enter(2), on the loop's thread.
+    const bool large = slot.left.size() > 1 || (slot.left.size() == 1 && slot.left[0].iov_len > kInlineBytes);
+    io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE | (large ? IOSQE_ASYNC : 0));
     io_uring_sqe_set_data64(sqe, index);
   }
 
