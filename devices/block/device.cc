@@ -212,11 +212,13 @@ void BlockDevice::Pump() {
   const auto queues = static_cast<uint16_t>(activation_->queues.size());
   while (idle < queues) {
     const uint16_t index = next_queue_;
-    next_queue_ = static_cast<uint16_t>((next_queue_ + 1) % queues);
+    const auto next = static_cast<uint16_t>((index + 1) % queues);
     if (!ready_[index]) {
       ++idle;
+      next_queue_ = next;
       continue;
     }
+    // Whoever cannot have its turn now has it first when there is room.
     if (in_flight_.size() >= options_.max_in_flight) break;  // IoDone comes back here
     if (timer_armed_) break;
     if (const auto wait = WaitForRates(); wait > wait.zero()) {
@@ -235,6 +237,7 @@ void BlockDevice::Pump() {
       PostPump();
       break;
     }
+    next_queue_ = next;
     idle = TakeOne(index) ? 0 : idle + 1;
   }
   engine_->Kick();

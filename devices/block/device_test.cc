@@ -597,7 +597,9 @@ TEST(BlockDeviceTest, WorksBehindItsPciTransport) {
       *std::move(device), {.name = "disk", .memory = *ram, .notifier = &notifier, .post = tasks.poster()});
   ASSERT_TRUE(transport.ok()) << transport.status();
   virtio::testing::FakePciDriver pci(transport->get(), &tasks);
-  ASSERT_TRUE(pci.Start(virtio::kFeatureVersion1 | virtio::kFeatureEventIdx | kAllFeatures, *ram, {64}).ok());
+  constexpr uint64_t kTransport =
+      virtio::kFeatureVersion1 | virtio::kFeatureEventIdx | virtio::kFeatureIndirectDescriptors;
+  ASSERT_TRUE(pci.Start(kTransport | kAllFeatures, *ram, {64}).ok());
   EXPECT_EQ(pci.ReadBar(virtio::kRegisterBar, virtio::kDeviceConfigOffset, 8), kSectors);
   auto head = pci.queue(0).Chain().ReadableObject(RequestHeader{kTypeIn, 0, 0}).Writable(513).Indirect().Submit();
   ASSERT_TRUE(head.ok());
