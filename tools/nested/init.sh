@@ -9,7 +9,7 @@ mount -t devtmpfs dev /dev
 mkdir -p /dev/pts /dev/shm
 mount -t devpts pts /dev/pts
 mount -t tmpfs shm /dev/shm
-. /parameters  # CHECKOUT, CACHE, RUN: absolute paths on the host
+. /parameters  # CHECKOUT, KERNEL, RUN: absolute paths on the host
 fail() {
   echo "nested: $*" > /dev/console
   poweroff -f
@@ -25,7 +25,7 @@ mkdir /rw/upper /rw/work
 mount -t overlay -o lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work overlay /root || fail "no overlay"
 mount -t 9p -o "rw,$nine,cache=mmap" hostout "/root$CHECKOUT/out" || fail "no out/ over 9p"
 mkdir -p /root/lib/modules
-mount -o bind "/root$CACHE/lib/modules" /root/lib/modules
+mount -o bind "/root$KERNEL/lib/modules" /root/lib/modules
 mkdir -p /root/proc /root/sys /root/dev /root/run/nested
 for directory in proc sys dev; do mount -o move "/$directory" "/root/$directory"; done
 cp /bin/busybox /root/run/nested/busybox

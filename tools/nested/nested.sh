@@ -26,7 +26,7 @@ done
 [[ ${1:-} == -- ]] && shift
 [[ $# -gt 0 ]] || usage
 
-"$here/kernel.sh" "$cache"
+kernel=$("$here/kernel.sh" "$cache")
 mkdir -p "$checkout/out/nested"
 run=$(mktemp -d "$checkout/out/nested/run.XXXXXX")
 qemu='' pump=''
@@ -51,9 +51,9 @@ if [[ $vulkan -eq 1 ]]; then
 fi
 mkfifo "$run/output"
 mkdir "$run/overlay"
-printf 'CHECKOUT=%q CACHE=%q RUN=%q\n' "$checkout" "$cache" "$run" > "$run/overlay/parameters"
+printf 'CHECKOUT=%q KERNEL=%q RUN=%q\n' "$checkout" "$kernel" "$run" > "$run/overlay/parameters"
 # An initial file system may be several archives, one after the other.
-(cat "$cache/base.cpio"; cd "$run/overlay" && echo parameters | cpio -o -H newc --quiet) > "$run/initramfs"
+(cat "$cache/base.cpio"; python3 "$checkout/images/lib/cpio.py" "$run/overlay") > "$run/initramfs"
 
 options="console=ttyS0 quiet tsc=reliable no_timer_check mitigations=off nokaslr random.trust_cpu=on"
 options+=" softlockup_panic=1 oops=panic panic=-1"
@@ -69,7 +69,7 @@ boot() {
   cat "$run/output" 9>&- &
   pump=$!
   setpriv --pdeathsig KILL qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max -smp 1 -m "$memory" -nodefaults -display none \
-    -no-reboot -kernel "$cache/vmlinux" -initrd "$run/initramfs" -append "$options" \
+    -no-reboot -kernel "$kernel/vmlinux" -initrd "$run/initramfs" -append "$options" \
     -chardev "file,id=console,path=${run//,/,,}/console" -serial chardev:console \
     -chardev "file,id=output,path=${run//,/,,}/output" -device virtio-serial-pci -device virtserialport,chardev=output \
     -virtfs "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap" \
