@@ -194,7 +194,7 @@ def _programs(tree, recipe, options):
 
 def _squashfs(tree, path, time):
     command = ["sqfstar", "-quiet", "-no-progress", "-comp", "lz4", "-Xhc", "-b", "128K", "-mkfs-time", str(time),
-               "-no-xattrs", "-all-time", str(time), "-root-mode", "755", "-root-uid", "0", "-root-gid", "0", "-processors", str(os.cpu_count() or 1), str(path)]
+               "-no-xattrs", "-all-time", str(time), "-root-mode", "755", "-all-root", "-processors", str(os.cpu_count() or 1), str(path)]
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     try:
         packer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
