@@ -15,6 +15,7 @@ ALLOWED = {
     "vmm/kvm": BASE | {"vmm/memory"},
     "vmm/boot": BASE | {"vmm/memory", "vmm/kvm"},
     "vmm/pci": BASE | {"vmm/memory"},
+    "vmm/hostcheck": BASE | {"vmm/memory", "vmm/kvm"},
     "vmm/virtio": BASE | {"vmm/memory", "vmm/pci"},
     "flatbuf": BASE,
     "flatbuf/guest": {"vmm/base", "flatbuf"},
@@ -24,8 +25,8 @@ ALLOWED = {
     "icd": BASE | {"flatbuf"},
     "firmware": BASE | {"flatbuf", "vmm/boot/start_info.h", "tests/scenes"},
     "vmm/machine": MACHINE,
-    "vmm/topology": MACHINE | {"vmm/machine", "gpu-domain/worker/options.h"},  # a worker's exit codes
-    "vmm/cli": MACHINE | {"vmm/machine", "vmm/topology", "gpu-domain/trace"},
+    "vmm/topology": MACHINE | {"vmm/machine", "vmm/hostcheck", "gpu-domain/worker/options.h"},  # a worker's exit codes
+    "vmm/cli": MACHINE | {"vmm/machine", "vmm/topology", "vmm/hostcheck", "gpu-domain/trace"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 ROOTS = ("vmm/", "flatbuf/", "devices/", "gpu-domain/", "icd/", "firmware/", "tests/", "bench/")

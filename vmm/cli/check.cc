@@ -1,12 +1,14 @@
 // `sluice check`.
 #include <filesystem>
 #include <iostream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "vmm/base/log.h"
 #include "vmm/cli/commands.h"
 #include "vmm/cli/config_files.h"
 #include "vmm/cli/exit_code.h"
+#include "vmm/hostcheck/finding.h"
 #include "vmm/jail/spawn.h"
 #include "vmm/topology/config.h"
 #include "vmm/topology/firmware.h"
@@ -42,32 +44,35 @@ int CheckThisHost(const Args& args) {
   options.domain_program = jail::SiblingBinary("sluice-domain");
   options.vm_program = jail::SiblingBinary("sluice");
   options.firmware_directory = topology::ShippedFirmwareDirectory();
-  bool usable = true;
-  for (const topology::HostFinding& finding : topology::CheckHost(options)) {
-    const char* mark = "ok      ";
-    if (finding.level == topology::HostFinding::Level::kWarning) mark = "warning ";
-    if (finding.level == topology::HostFinding::Level::kFailure) mark = "FAILED  ";
-    usable = usable && finding.level != topology::HostFinding::Level::kFailure;
-    std::cout << mark << finding.subject << ": " << topology::Escaped(finding.text) << "\n";
+  const std::vector<hostcheck::Finding> findings = topology::CheckHost(options);
+  if (args.Flag("json")) {
+    std::cout << topology::HostCheckJson(findings);
+  } else {
+    for (const hostcheck::Finding& finding : findings) {
+      std::cout << topology::Escaped(hostcheck::FindingLine(finding)) << "\n";
+    }
   }
-  return usable ? kOk : kHost;
+  return topology::HostIsUsable(findings) ? kOk : kHost;
 }
 
 }  // namespace
 
 const ArgSpec& CheckSpec() {
-  static const ArgSpec* const spec =
-      new ArgSpec{"check",
-                  "[FILE]",
-                  "Without FILE: tries what this host can do (KVM, a small guest, Vulkan in a GPU Domain, namespaces), "
-                  "and says what follows\n"
-                  "and how to change it. With FILE: checks a topology or VM file against the schema, places its "
-                  "front-ends, and looks for\n"
-                  "its firmware; nothing is started.",
-                  {{"kvm", "PATH", "/dev/kvm", "the KVM device"},
-                   {"schema", "KIND", "", "print the JSON Schema of topology or machine files and do nothing else"}},
-                  0,
-                  1};
+  static const ArgSpec* const spec = new ArgSpec{
+      "check",
+      "[FILE]",
+      "Without FILE: tries what this host can do (KVM, whether guests run on the processor or are interpreted, "
+      "Vulkan in a GPU\n"
+      "Domain, namespaces, GPUs for VMs, huge pages, taps), and says what follows and how to change it; exit code 5 if "
+      "something is\n"
+      "missing that every VM or GPU Domain needs. With FILE: checks a topology or VM file against the schema, places "
+      "its front-ends,\n"
+      "and looks for its firmware; nothing is started.",
+      {{"json", "", "", "without FILE: print the findings as JSON"},
+       {"kvm", "PATH", "/dev/kvm", "the KVM device"},
+       {"schema", "KIND", "", "print the JSON Schema of topology or machine files and do nothing else"}},
+      0,
+      1};
   return *spec;
 }
 

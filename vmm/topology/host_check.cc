@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "flatbuf/channel_generated.h"
@@ -17,51 +19,36 @@
 #include "flatbuf/wire.h"
 #include "vmm/base/seqpacket.h"
 #include "vmm/base/status_macros.h"
+#include "vmm/hostcheck/execution.h"
+#include "vmm/hostcheck/kvm_probe.h"
+#include "vmm/hostcheck/memory_probe.h"
+#include "vmm/hostcheck/net_probe.h"
+#include "vmm/hostcheck/pci_probe.h"
 #include "vmm/jail/spawn.h"
 #include "vmm/kvm/system.h"
-#include "vmm/kvm/vm.h"
 #include "vmm/topology/control_socket.h"
 #include "vmm/topology/domain_process.h"
+#include "vmm/topology/json.h"
 #include "vmm/topology/stats_page.h"
 #include "vmm/topology/supervisor.h"
 
 namespace sluice::topology {
 namespace {
 
-using Level = HostFinding::Level;
+using hostcheck::Failure;
+using hostcheck::Finding;
+using hostcheck::Ok;
+using hostcheck::Warning;
 
-// What every machine needs (vmm/machine): without one of these nothing runs.
-constexpr std::initializer_list<kvm::Capability> kNeeded = {
-    kvm::Capability::kIrqchip,   kvm::Capability::kUserMemory, kvm::Capability::kIrqfd,
-    kvm::Capability::kIoeventfd, kvm::Capability::kSignalMsi,  kvm::Capability::kImmediateExit};
-
-// For whoever has no KVM and wants to go on today.
-constexpr char kWithoutKvm[] =
-    "Until then no VM runs here; GPU Domains do. To try VMs all the same, in Sluice's source tree: `./dev demo`, or "
-    "`./dev nested -- CMD` for any command; they use an emulated machine that has KVM, slowly.";
-
-HostFinding CheckKvm(const HostCheckOptions& options, std::optional<kvm::System>* system) {
-  absl::StatusOr<kvm::System> opened = kvm::System::Open(options.kvm_device);
-  if (!opened.ok()) {
-    const std::string subject =
-        absl::IsNotFound(opened.status()) ? absl::StrCat("no ", options.kvm_device, ": ") : std::string();
-    return {Level::kFailure, "KVM", absl::StrCat(subject, opened.status().message(), ". ", kWithoutKvm)};
+Finding CheckExecution(const HostCheckOptions& options, const kvm::System& system) {
+  const absl::StatusOr<hostcheck::ExecutionRates> rates = hostcheck::MeasureExecution(system, options.patience);
+  if (!rates.ok()) {
+    return Failure("execution", rates.status().message(), "KVM is there, but guests do not run", "See the kernel log.");
   }
-  // A KVM that answers may still make no VM, for instance because another hypervisor holds the processor.
-  if (const absl::Status made = kvm::Vm::Create(*opened).status(); !made.ok()) {
-    return {Level::kFailure, "KVM",
-            absl::StrCat(options.kvm_device, " is there but makes no VM: ", made.message(),
-                         "; see the kernel log, and end other hypervisors. ", kWithoutKvm)};
-  }
-  const absl::Status needed = opened->Require(kNeeded);
-  if (!needed.ok()) {
-    return {Level::kFailure, "KVM", absl::StrCat(needed.message(), ". No VM runs; use a kernel whose KVM has these.")};
-  }
-  *system = *std::move(opened);
-  return {Level::kOk, "KVM", absl::StrCat(options.kvm_device, " is there, permitted, and has what machines need")};
+  return hostcheck::DescribeExecution(*rates, hostcheck::ReadCpuFacts(options.files));
 }
 
-HostFinding CheckGuest(const HostCheckOptions& options, const kvm::System& system) {
+Finding CheckGuest(const HostCheckOptions& options, const kvm::System& system) {
   Plan plan;
   FrontendPlan machine;
   machine.name = "probe";
@@ -76,53 +63,51 @@ HostFinding CheckGuest(const HostCheckOptions& options, const kvm::System& syste
   run.handle_signals = false;
   const absl::StatusOr<Report> report = RunPlan(plan, run);
   if (absl::IsNotFound(report.status())) {
-    return {Level::kWarning, "guest",
-            absl::StrCat(report.status().message(), ". No guest was tried; build the firmware to try one.")};
+    return Warning("guest", report.status().message(), "no guest was tried", "Build the firmware to try one.");
   }
-  if (!report.ok()) return {Level::kFailure, "guest", std::string(report.status().message())};
+  if (!report.ok()) return Failure("guest", report.status().message(), "VMs do not run", "");
   const FrontendReport& probe = report->frontends[0];
   if (!probe.ok) {
-    return {Level::kFailure, "guest",
-            absl::StrCat("a small guest did not run to its end: ", probe.exit_cause,
-                         ". KVM is there, but guests do not run; see the kernel log.")};
+    return Failure("guest", absl::StrCat("a small guest did not run to its end: ", probe.exit_cause),
+                   "KVM is there, but guests do not run", "See the kernel log.");
   }
-  return {Level::kOk, "guest",
-          absl::StrFormat("a small guest ran to its end in %.0f ms, its first instruction after %.1f ms", probe.time_ms,
-                          probe.first_instruction_ms)};
+  return Ok("guest", absl::StrFormat(
+                         "a small guest in a jailed VM process ran to its end in %.0f ms, its first instruction after "
+                         "%.1f ms",
+                         probe.time_ms, probe.first_instruction_ms));
 }
 
-HostFinding CheckVulkan(const HostCheckOptions& options) {
+Finding CheckVulkan(const HostCheckOptions& options) {
   const size_t slash = options.domain_program.rfind('/');
   const std::string directory = slash == std::string::npos ? "" : options.domain_program.substr(0, slash + 1);
+  constexpr char kFollows[] = "GPU Domains as processes do not work";
   for (const std::string& program : {options.domain_program, directory + "sluice-worker"}) {
     if (access(program.c_str(), X_OK) == 0) continue;
-    return {Level::kFailure, "Vulkan",
-            absl::StrCat("was not tried: ", program, ": ", std::strerror(errno),
-                         ". Build or install sluice-domain and sluice-worker beside sluice.")};
+    return Failure("Vulkan", absl::StrCat("was not tried: ", program, ": ", std::strerror(errno)), kFollows,
+                   "Build or install sluice-domain and sluice-worker beside sluice.");
   }
   const absl::StatusOr<std::string> device = ProbeVulkanDevice(options);
-  if (device.ok()) return {Level::kOk, "Vulkan", absl::StrCat("a GPU Domain worker answers; its device is ", *device)};
-  return {Level::kFailure, "Vulkan",
-          absl::StrCat(device.status().message(),
-                       ". GPU Domains with process isolation do not work; install a Vulkan driver (Debian: "
-                       "mesa-vulkan-drivers), or point "
-                       "VK_ICD_FILENAMES at one.")};
+  if (!device.ok()) {
+    return Failure("Vulkan", device.status().message(), kFollows,
+                   "Install a Vulkan driver (Debian: mesa-vulkan-drivers), or point VK_ICD_FILENAMES at one.");
+  }
+  const std::string found = absl::StrCat("a GPU Domain worker answers; its device is ", *device);
+  if (absl::StrContains(*device, "llvmpipe")) {
+    return Ok("Vulkan", found, "that is the processor: everything works, nothing is fast");
+  }
+  return Ok("Vulkan", found);
 }
 
-HostFinding CheckNamespaces() {
+Finding CheckNamespaces() {
   const jail::Namespaces have = jail::ProbeNamespaces();
   if (have == jail::Namespaces::All()) {
-    return {Level::kOk, "namespaces",
-            "VM processes and workers get their own user, mount, net, pid, ipc and uts namespaces"};
+    return Ok("namespaces", "VM processes and workers get their own user, mount, net, pid, ipc and uts namespaces");
   }
-  return {
-      Level::kWarning, "namespaces",
-      absl::StrCat(
-          "this process may create: ", have.ToString(),
-          ". VM processes and workers are confined by the rest of the jail (no file system, no capabilities, system "
-          "call "
-          "filters) all the same; for the others allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, or "
-          "user.max_user_namespaces above 0) or run as root.")};
+  return Warning("namespaces", absl::StrCat("this process may create: ", have.ToString()),
+                 "VM processes and workers are confined by the rest of the jail (no file system, no capabilities, "
+                 "system call filters) all the same",
+                 "For the others allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, or "
+                 "user.max_user_namespaces above 0) or run as root.");
 }
 
 }  // namespace
@@ -208,14 +193,42 @@ absl::StatusOr<std::string> ProbeVulkanDevice(const HostCheckOptions& options) {
   return answer;
 }
 
-std::vector<HostFinding> CheckHost(const HostCheckOptions& options) {
-  std::vector<HostFinding> findings;
+std::vector<Finding> CheckHost(const HostCheckOptions& options) {
+  std::vector<Finding> findings;
   std::optional<kvm::System> system;
-  findings.push_back(CheckKvm(options, &system));
-  if (system.has_value()) findings.push_back(CheckGuest(options, *system));
+  findings.push_back(hostcheck::ProbeKvm(options.kvm_device, &system));
+  if (system.has_value()) {
+    findings.push_back(
+        hostcheck::ProbeCapabilities([&](kvm::Capability capability) { return system->Check(capability); }));
+    findings.push_back(CheckExecution(options, *system));
+    findings.push_back(CheckGuest(options, *system));
+  }
   findings.push_back(CheckVulkan(options));
   findings.push_back(CheckNamespaces());
+  for (Finding& finding : hostcheck::ProbePassthrough(options.files)) findings.push_back(std::move(finding));
+  findings.push_back(hostcheck::ProbeHugePages(options.files));
+  findings.push_back(hostcheck::ProbeTap(options.files, geteuid()));
   return findings;
+}
+
+bool HostIsUsable(const std::vector<Finding>& findings) {
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& finding) { return finding.level == Finding::Level::kFailure; });
+}
+
+std::string HostCheckJson(const std::vector<Finding>& findings) {
+  std::string json =
+      absl::StrCat("{\n  \"usable\": ", HostIsUsable(findings) ? "true" : "false", ",\n  \"findings\": [");
+  const char* separator = "\n";
+  for (const Finding& finding : findings) {
+    absl::StrAppend(&json, separator, "    {\"subject\": ", QuoteJson(finding.subject),
+                    ", \"level\": ", QuoteJson(hostcheck::LevelName(finding.level)),
+                    ", \"found\": ", QuoteJson(finding.found));
+    absl::StrAppend(&json, ", \"follows\": ", QuoteJson(finding.follows), ", \"remedy\": ", QuoteJson(finding.remedy),
+                    "}");
+    separator = ",\n";
+  }
+  return absl::StrCat(json, "\n  ]\n}\n");
 }
 
 }  // namespace sluice::topology

@@ -2,7 +2,9 @@
 //
 // What this host can do for Sluice, found by trying: each finding says what follows and how to change it.
 //
-//   for (const HostFinding& f : CheckHost(options)) std::cout << f.subject << ": " << f.text << "\n";
+//   for (const hostcheck::Finding& f : CheckHost(options)) std::cout << hostcheck::FindingLine(f) << "\n";
+//
+// The probes of single things are vmm/hostcheck; here are those that start processes of ours, and the order of all.
 #ifndef SLUICE_VMM_TOPOLOGY_HOST_CHECK_H_
 #define SLUICE_VMM_TOPOLOGY_HOST_CHECK_H_
 
@@ -11,15 +13,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "vmm/hostcheck/finding.h"
+#include "vmm/hostcheck/host_files.h"
 
 namespace sluice::topology {
-
-struct HostFinding {
-  enum class Level { kOk, kWarning, kFailure };
-  Level level = Level::kOk;
-  std::string subject;  // "KVM", "guest", "Vulkan", "namespaces"
-  std::string text;     // what was found, what follows, and the remedy
-};
 
 struct HostCheckOptions {
   std::string kvm_device = "/dev/kvm";
@@ -27,10 +24,20 @@ struct HostCheckOptions {
   std::string vm_program;          // sluice
   std::string firmware_directory;  // has hello.elf, the guest that is run
   absl::Duration patience = absl::Seconds(30);
+  hostcheck::HostFiles files;  // /proc, /sys and /dev, but for kvm_device
 };
 
-// Runs all probes, one after the other. Starts and ends a domain, a worker and a VM; leaves nothing behind.
-std::vector<HostFinding> CheckHost(const HostCheckOptions& options);
+// Runs all probes, one after the other. Starts and ends a domain, a worker and VMs; leaves nothing behind. Vulkan is
+// loaded in the worker only. Subjects, in this order: "KVM"; if machines can run "KVM extras", "execution" and "guest";
+// "Vulkan", "namespaces", "IOMMU", "VFIO", one or more that begin with "GPU", "huge pages", "tap".
+std::vector<hostcheck::Finding> CheckHost(const HostCheckOptions& options);
+
+// True if no finding is a failure: VMs run here, and GPU Domains as processes.
+bool HostIsUsable(const std::vector<hostcheck::Finding>& findings);
+
+// {"usable": true, "findings": [{"subject", "level", "found", "follows", "remedy"}, ...]}; level is one of
+// hostcheck::LevelName's.
+std::string HostCheckJson(const std::vector<hostcheck::Finding>& findings);
 
 // Starts a domain with one worker and asks it for the name of its Vulkan device. What went wrong is in the message.
 absl::StatusOr<std::string> ProbeVulkanDevice(const HostCheckOptions& options);
