@@ -56,8 +56,8 @@ NetDevice::NetDevice(NetOptions options)
       descriptor_(*options_.loop),
       receive_timer_(*options_.loop),
       transmit_timer_(*options_.loop),
-      receive_bucket_(options_.receive),
-      transmit_bucket_(options_.transmit),
+      receive_limit_(options_.receive),
+      transmit_limit_(options_.transmit),
       received_(kHeaderBytes + kMaxFrameBytes),
       sent_(kHeaderBytes + kMaxFrameBytes),
       mac_(options_.mac),
@@ -185,6 +185,30 @@ void NetDevice::Later(void (NetDevice::*step)()) {
   asio::post(*options_.loop, [self = std::weak_ptr<NetDevice*>(self_), step] {
     if (const std::shared_ptr<NetDevice*> device = self.lock()) ((*device)->*step)();
   });
+}
+
+rate::TokenBucket::Clock::duration NetDevice::Limiter::Wait() {
+  const auto now = rate::TokenBucket::Clock::now();
+  return std::max(bytes.Wait(now), frames.Wait(now));
+}
+
+void NetDevice::Limiter::Take(uint64_t frame_bytes) {
+  if (!any()) return;
+  const auto now = rate::TokenBucket::Clock::now();
+  bytes.Take(frame_bytes, now);
+  frames.Take(1, now);
+}
+
+bool NetDevice::Delay(asio::steady_timer& timer, Limiter& limit, void (NetDevice::*step)()) {
+  if (!limit.any()) return false;
+  const auto wait = limit.Wait();
+  if (wait <= rate::TokenBucket::Clock::duration::zero()) return false;
+  timer.expires_after(wait);
+  timer.async_wait([self = std::weak_ptr<NetDevice*>(self_), step](asio::error_code error) {
+    const std::shared_ptr<NetDevice*> device = self.lock();
+    if (!error && device != nullptr) ((*device)->*step)();
+  });
+  return true;
 }
 
 void NetDevice::SetLink(bool up) {

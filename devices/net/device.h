@@ -32,7 +32,7 @@
 #include "absl/status/statusor.h"
 #include "devices/net/backend.h"
 #include "devices/net/protocol.h"
-#include "devices/net/token_bucket.h"
+#include "devices/rate/token_bucket.h"
 #include "vmm/base/mutex.h"
 #include "vmm/virtio/device.h"
 
@@ -42,6 +42,12 @@ using MacAddress = std::array<uint8_t, 6>;
 
 // "52:54:00:12:34:56". INVALID_ARGUMENT: not six hexadecimal bytes, or a group address (lowest bit of the first byte).
 absl::StatusOr<MacAddress> ParseMac(absl::string_view text);
+
+// Per second, in one direction; frames wait for both.
+struct RateLimit {
+  rate::Rate bytes;  // of frames, headers of the device's not counted
+  rate::Rate frames;
+};
 
 enum class MergeBuffers {
   // Offered when a frame never needs more than one buffer of stock drivers: no GUEST_TSO, MTU up to 1500.
@@ -101,6 +107,18 @@ class NetDevice final : public virtio::Device {
  private:
   explicit NetDevice(NetOptions options);
 
+  struct Limiter {
+    explicit Limiter(const RateLimit& limit) : bytes(limit.bytes), frames(limit.frames) {}
+    bool any() const { return bytes.limited() || frames.limited(); }
+    // How long until a frame may pass. It is charged for afterwards, when its size is known.
+    rate::TokenBucket::Clock::duration Wait();
+    void Take(uint64_t frame_bytes);
+    rate::TokenBucket bytes;
+    rate::TokenBucket frames;
+  };
+  // Runs `step` when `wait` is over. False: nothing is to be waited for.
+  bool Delay(asio::steady_timer& timer, Limiter& limit, void (NetDevice::*step)());
+
   virtio::Queue* queue(uint16_t index);
   // The next chain of a queue; nullopt: none, and the driver will notify of the next (or the queue is broken).
   std::optional<virtio::DescriptorChain> NextChain(uint16_t index);
@@ -134,8 +152,8 @@ class NetDevice final : public virtio::Device {
   asio::posix::stream_descriptor descriptor_;
   asio::steady_timer receive_timer_;
   asio::steady_timer transmit_timer_;
-  TokenBucket receive_bucket_;
-  TokenBucket transmit_bucket_;
+  Limiter receive_limit_;
+  Limiter transmit_limit_;
   std::optional<virtio::Activation> activation_;
   std::array<bool, 3> notifications_on_{};  // of queues that NextChain takes from
   NetCounters counters_;

@@ -40,17 +40,7 @@ NetDevice::Step NetDevice::FetchFrame() {
     return Step::kWait;
   }
   if (gathered_.empty() && !GatherBuffer()) return Step::kWait;
-  if (receive_bucket_.limited()) {
-    const absl::Duration wait = receive_bucket_.Wait(absl::Now());
-    if (wait > absl::ZeroDuration()) {
-      receive_timer_.expires_after(absl::ToChronoNanoseconds(wait));
-      receive_timer_.async_wait([self = std::weak_ptr<NetDevice*>(self_)](asio::error_code error) {
-        const std::shared_ptr<NetDevice*> device = self.lock();
-        if (!error && device != nullptr) (*device)->Receive();
-      });
-      return Step::kWait;
-    }
-  }
+  if (Delay(receive_timer_, receive_limit_, &NetDevice::Receive)) return Step::kWait;
   const absl::StatusOr<std::optional<size_t>> size = options_.backend->Receive(absl::MakeSpan(received_));
   if (!size.ok()) {
     LoseBackend(size.status());
@@ -70,7 +60,7 @@ NetDevice::Step NetDevice::FetchFrame() {
     ++counters_.rx_dropped;
     return Step::kDone;
   }
-  receive_bucket_.Take(absl::Now(), **size);
+  receive_limit_.Take(**size);
   received_bytes_ = **size;
   return Step::kDone;
 }

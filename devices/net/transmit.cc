@@ -29,17 +29,7 @@ void NetDevice::Transmit() {
       ++counters_.tx_dropped;
     } else {
       const uint64_t frame = sent_bytes_ - kHeaderBytes;
-      if (transmit_bucket_.limited()) {
-        const absl::Duration wait = transmit_bucket_.Wait(absl::Now());
-        if (wait > absl::ZeroDuration()) {
-          transmit_timer_.expires_after(absl::ToChronoNanoseconds(wait));
-          transmit_timer_.async_wait([self = std::weak_ptr<NetDevice*>(self_)](asio::error_code error) {
-            const std::shared_ptr<NetDevice*> device = self.lock();
-            if (!error && device != nullptr) (*device)->Transmit();
-          });
-          break;
-        }
-      }
+      if (Delay(transmit_timer_, transmit_limit_, &NetDevice::Transmit)) break;
       const absl::StatusOr<bool> sent = options_.backend->Send(absl::MakeConstSpan(sent_).subspan(0, sent_bytes_));
       if (!sent.ok()) {
         ++counters_.tx_dropped;
@@ -48,7 +38,7 @@ void NetDevice::Transmit() {
         AwaitWritable();
         break;
       } else {
-        transmit_bucket_.Take(absl::Now(), frame);
+        transmit_limit_.Take(frame);
         ++counters_.tx_frames;
         counters_.tx_bytes += frame;
       }

@@ -133,7 +133,7 @@ void NetDriver::Pump() {
   while (auto done = queues_[kReceiveQueue].Collect()) received_.push_back(std::move(done->data));
   while (queues_[kTransmitQueue].Collect().has_value()) ++transmitted_;
   while (auto done = queues_[kControlQueue].Collect()) {
-    if (done->written == 1) answer_ = done->data[0];
+    if (done->written == 1 && !done->data.empty()) answer_ = done->data[0];
   }
 }
 
