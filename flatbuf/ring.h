@@ -49,7 +49,7 @@ struct RingHeader {
   uint8_t pad0[48];
   alignas(64) std::atomic<uint64_t> command_head;       // guest: bytes produced
   alignas(64) std::atomic<uint64_t> command_tail;       // worker: bytes consumed (executed)
-  alignas(64) std::atomic<uint32_t> consumer_sleeping;  // worker: 1 = ring the doorbell after producing
+  alignas(64) std::atomic<uint32_t> consumer_sleeping;  // worker: 1 = ring the doorbell; whoever does sets 0
   alignas(64) std::atomic<uint32_t> status;             // worker or device: LostReason; sticky
   alignas(64) std::atomic<uint64_t> reply_head;         // worker: bytes produced
   alignas(64) std::atomic<uint64_t> reply_tail;         // guest: bytes consumed

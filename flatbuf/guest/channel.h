@@ -134,6 +134,7 @@ class GuestChannel {
  private:
   uint8_t* ReserveOrWait(uint64_t payload);
   void Wake();
+  void RingIfAsleep();
   void NextFrame();
   // False: lost. Polls the reply ring, then sleeps in the platform.
   bool ReadReply(uint16_t opcode, uint64_t sequence);

@@ -114,6 +114,12 @@ TEST(GuestChannel, DoorbellsOnlyWhenTheConsumerSleepsAndSomebodyCares) {
   EXPECT_EQ(peer.doorbells, 0);
   channel.Send(16, bytes, 16, true);
   EXPECT_EQ(peer.doorbells, 1);
+  // Once a sleep: the consumer has been told, and may not be on its feet yet.
+  channel.Send(16, bytes, 16, true);
+  EXPECT_EQ(peer.doorbells, 1);
+  peer.header->consumer_sleeping = 1;
+  channel.Send(16, bytes, 16, true);
+  EXPECT_EQ(peer.doorbells, 2);
 }
 
 TEST(GuestChannel, LongRepliesAreJoined) {

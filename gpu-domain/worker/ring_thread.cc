@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kDoorbellEvent = 0;
 constexpr uint32_t kStopEvent = 1;
+// Looks at the ring before the queues are looked at and the CPU is offered to others: some microseconds.
+constexpr int kQuickLooks = 100;
 
 absl::Status AddEvent(int epoll, int fd, uint32_t events, uint32_t id) {
   epoll_event event{};
@@ -104,7 +106,7 @@ void RingThread::WaitForWork() {
   const uint64_t start = now();
   const uint64_t end = start + std::min<uint64_t>(spin_.Length(), absl::ToInt64Nanoseconds(options_.spin));
   for (;;) {
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < kQuickLooks; ++i) {
       if (stop_.load(std::memory_order_relaxed)) return;
       if (reader_.Available()) return spin_.Learn(now() - start);
       wire::CpuPause();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ class SocketSource final : public guest::ChannelSource {
 
  private:
   struct Held {
+    std::string path;  // as SLUICE_SOCKET named it
     std::shared_ptr<Connection> connection;
     std::vector<std::unique_ptr<SocketPlatform>> platforms;
   };
@@ -55,19 +57,27 @@ SocketSource& Source() {
 }
 
 SocketSource::Held* SocketSource::Find(std::string* why) {
-  for (const std::unique_ptr<Held>& held : held_) {
-    if (held->connection->Poll() && held->platforms.size() < held->connection->capset().max_contexts) {
-      return held.get();
-    }
-  }
   const char* path = getenv("SLUICE_SOCKET");
   if (path == nullptr || path[0] == 0) {
     *why = "SLUICE_SOCKET does not name the socket of a GPU Domain";
     return nullptr;
   }
+  // What is dead, or leads to where the program wants to go no more, is kept only while instances use it.
+  held_.erase(std::remove_if(held_.begin(), held_.end(),
+                             [&](const auto& held) {
+                               return held->platforms.empty() && (held->path != path || !held->connection->Poll());
+                             }),
+              held_.end());
+  for (const std::unique_ptr<Held>& held : held_) {
+    if (held->path == path && held->connection->Poll() &&
+        held->platforms.size() < held->connection->capset().max_contexts) {
+      return held.get();
+    }
+  }
   std::shared_ptr<Connection> connection = Connection::Open(path, why);
   if (connection == nullptr) return nullptr;
   held_.push_back(std::make_unique<Held>());
+  held_.back()->path = path;
   held_.back()->connection = std::move(connection);
   return held_.back().get();
 }

@@ -130,6 +130,7 @@ bool Harness::HaveDriver() {
 
 void Harness::RingDoorbell() {
   doorbells++;
+  header_->consumer_sleeping = 1;  // it always is
   Pump();
 }
 
