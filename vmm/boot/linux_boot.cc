@@ -71,6 +71,14 @@ absl::StatusOr<Placed> PlaceInitramfs(const GuestMemory& ram, const ImageSource*
   return Placed{*best, size};
 }
 
+absl::Status WriteResetVector(const GuestMemory& ram, uint16_t port, uint8_t value) {
+  if (port == 0) return absl::OkStatus();
+  // mov $port, %dx; mov $value, %al; out %al, (%dx); cli; 1: hlt; jmp 1b
+  const std::array<uint8_t, 10> code = {
+      0xba, static_cast<uint8_t>(port), static_cast<uint8_t>(port >> 8), 0xb0, value, 0xee, 0xfa, 0xf4, 0xeb, 0xfd};
+  return ram.Write(GuestAddress(kResetVector), code);
+}
+
 absl::Status WriteIdentityMap(const GuestMemory& ram) {
   // Page table entries (Intel SDM vol. 3A, 4.5): present, writable; 2 MiB pages.
   constexpr uint64_t kTable = 3, kPage = 0x83;
@@ -179,11 +187,11 @@ absl::StatusOr<std::vector<HvmMemmapEntry>> LinuxMemoryMap(const GuestMemory& ra
   const auto add = [&map](uint64_t start, uint64_t end, uint32_t type) {
     if (start < end) map.push_back({start, end - start, type, 0});
   };
-  add(kAcpiStart, kAcpiEnd, kMemmapReserved);
+  add(kAcpiStart, kExtendedRamStart, kMemmapReserved);
   for (const memory::Region& region : ram.regions()) {
     const uint64_t start = region.start().value(), end = start + region.size();
     add(start, std::min(end, kLowRamEnd), kMemmapRam);
-    add(std::max(start, kAcpiEnd), end, kMemmapRam);
+    add(std::max(start, kExtendedRamStart), end, kMemmapRam);
     for (const GuestRange& range : reserved_ranges) {
       if (range.Overlaps(region.range())) {
         return absl::InvalidArgumentError(absl::StrCat("reserved range ", range.ToString(), " overlaps RAM"));
@@ -199,9 +207,10 @@ absl::StatusOr<std::vector<HvmMemmapEntry>> LinuxMemoryMap(const GuestMemory& ra
 
 absl::StatusOr<VcpuState> PrepareLinuxBoot(const GuestMemory& ram, const LinuxBootOptions& options) {
   if (options.kernel == nullptr) return absl::InvalidArgumentError("no kernel");
-  if (!ram.Contains(GuestAddress(0), kAcpiEnd)) return absl::OutOfRangeError("the first MiB is not RAM");
+  if (!ram.Contains(GuestAddress(0), kExtendedRamStart)) return absl::OutOfRangeError("the first MiB is not RAM");
   SLUICE_ASSIGN_OR_RETURN(const KernelKind kind, DetectKernel(*options.kernel));
   SLUICE_ASSIGN_OR_RETURN(const auto map, LinuxMemoryMap(ram, options.reserved_ranges));
+  SLUICE_RETURN_IF_ERROR(WriteResetVector(ram, options.reset_port, options.reset_value));
   return kind == KernelKind::kBzImage ? PrepareBzImage(ram, options, map) : PreparePvh(ram, options, map);
 }
 

@@ -16,7 +16,8 @@
 // faster, because nothing is to be decompressed. Other processors start by INIT/SIPI in both.
 //
 // Low memory, as the guest's memory map has it: [0, 640 KiB) RAM, of which [kBootDataStart, kBootDataEnd) is written
-// here and read by the kernel before it takes memory; [kAcpiStart, kAcpiEnd) reserved, for ACPI tables; RAM from 1 MiB.
+// here and read by the kernel before it takes memory; [kAcpiStart, 1 MiB) reserved, for ACPI tables and the reset
+// vector; RAM from 1 MiB.
 #ifndef SLUICE_VMM_BOOT_LINUX_BOOT_H_
 #define SLUICE_VMM_BOOT_LINUX_BOOT_H_
 
@@ -36,7 +37,10 @@ inline constexpr uint64_t kMaxKernelBytes = 256 * memory::kMiB;
 inline constexpr uint64_t kMaxInitramfsBytes = 2 * memory::kGiB;
 inline constexpr uint64_t kLowRamEnd = 0xa0000;
 inline constexpr uint64_t kAcpiStart = 0xe0000;
-inline constexpr uint64_t kAcpiEnd = 0x100000;
+inline constexpr uint64_t kAcpiEnd = 0xff000;
+// Behind the tables, up to 1 MiB: where a PC's firmware would be entered at reset.
+inline constexpr uint64_t kResetVector = 0xffff0;
+inline constexpr uint64_t kExtendedRamStart = 0x100000;
 // What every kernel takes as a command line, bytes without the NUL (COMMAND_LINE_SIZE of x86).
 inline constexpr uint64_t kMaxLinuxCmdline = 2047;
 
@@ -50,6 +54,11 @@ struct LinuxBootOptions {
   std::vector<memory::GuestRange> reserved_ranges;
   // ACPI's root pointer, in [kAcpiStart, kAcpiEnd). 0: no tables.
   memory::GuestAddress rsdp;
+  // A byte written to this port resets the machine; 0: none. A kernel that was built with EFI and finds
+  // hardware-reduced ACPI does not use the reset register of the FADT: it jumps to the reset vector in real mode, where
+  // a few instructions that write this port are put.
+  uint16_t reset_port = 0;
+  uint8_t reset_value = 0;
 };
 
 // By the file's magic numbers; INVALID_ARGUMENT: neither.

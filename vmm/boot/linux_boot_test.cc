@@ -237,6 +237,17 @@ TEST(PvhTest, ANoteThatLiesAboutItsSizeIsRefused) {
   }
 }
 
+TEST(ResetVectorTest, WritesTheResetPort) {
+  const GuestMemory ram = Ram();
+  ASSERT_TRUE(Boot(ram, TinyPvh(kCode).Build(), [](auto& o) {
+                o.reset_port = 0x602;
+                o.reset_value = 7;
+              }).ok());
+  std::vector<uint8_t> code(10);
+  ASSERT_TRUE(ram.CopyFrom(GuestAddress(0xffff0), absl::MakeSpan(code)).ok());
+  EXPECT_THAT(code, ::testing::ElementsAre(0xba, 0x02, 0x06, 0xb0, 7, 0xee, 0xfa, 0xf4, 0xeb, 0xfd));
+}
+
 TEST(LinuxMemoryMapTest, AReservedRangeMustNotBeRam) {
   const auto map = LinuxMemoryMap(Ram(), {*GuestRange::Create(GuestAddress(kMiB), kMiB)});
   EXPECT_EQ(map.status().code(), absl::StatusCode::kInvalidArgument);

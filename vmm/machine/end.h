@@ -29,7 +29,7 @@ absl::string_view EndCauseName(EndCause cause);
 
 struct MachineEnd {
   EndCause cause = EndCause::kHostError;
-  // kGuestExit: what the guest wrote, 0..255. Otherwise -1.
+  // kGuestExit: what the guest wrote, 0..255. kPowerOff: 0. Otherwise -1.
   int code = -1;
   // For people; may be empty. Contains numbers of the guest's choice, never text of its own.
   std::string detail;

@@ -59,6 +59,8 @@ absl::StatusOr<boot::VcpuState> GuestImage::LoadKernel(const memory::GuestMemory
   options.kernel = &*kernel_;
   options.initramfs = initramfs_.has_value() ? &*initramfs_ : nullptr;
   options.cmdline = cmdline_;
+  options.reset_port = kResetPort;
+  options.reset_value = kResetValue;
   options.reserved_ranges.push_back(*GuestRange::Create(kEcamStart, kEcamBytes));
   SLUICE_ASSIGN_OR_RETURN(options.rsdp, WriteAcpiTables(ram, vcpus_));
   absl::StatusOr<boot::VcpuState> state = boot::PrepareLinuxBoot(ram, options);

@@ -53,6 +53,7 @@ TEST_F(KernelMachineTest, PowerOffEndsWell) {
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.end.cause, EndCause::kPowerOff) << result.end.ToString();
   EXPECT_TRUE(result.end.ok());
+  EXPECT_EQ(result.end.code, 0);
   EXPECT_EQ(result.serial, "up");
 }
 

@@ -377,7 +377,7 @@ void MachineImpl::SetMark(uint32_t value) {
 }
 
 void MachineImpl::OnPowerRequest(PowerRequest request) {
-  if (request == PowerRequest::kOff) return End({.cause = EndCause::kPowerOff});
+  if (request == PowerRequest::kOff) return End({.cause = EndCause::kPowerOff, .code = 0});
   if (fresh_.empty()) return End({.cause = EndCause::kGuestReset});
   {
     const MutexLock lock(&mu_);

@@ -13,7 +13,6 @@ namespace {
 
 // Offsets at kPowerPorts.
 enum : uint64_t { kSleepControl = 0, kSleepStatus = 1, kReset = 2 };
-constexpr uint8_t kResetValue = 0x01;
 // Sleep control: SLP_TYP, SLP_EN.
 constexpr uint8_t kSleepTypeMask = 0x1c;
 constexpr int kSleepTypeShift = 2;
@@ -44,7 +43,7 @@ absl::StatusOr<GuestAddress> WriteAcpiTables(const memory::GuestMemory& ram, uin
   options.window64 = memory::GuestRange::Create(kBar64Start, kBar64Bytes);
   options.sleep_control_port = kPowerPorts + kSleepControl;
   options.sleep_status_port = kPowerPorts + kSleepStatus;
-  options.reset_port = kPowerPorts + kReset;
+  options.reset_port = kResetPort;
   options.reset_value = kResetValue;
   options.serial_port = kSerialPort;
   options.serial_gsi = kSerialIrq;

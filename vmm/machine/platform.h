@@ -27,6 +27,10 @@ std::vector<memory::RegionConfig> RamRegions(uint64_t mem_mib);
 // root pointer is.
 absl::StatusOr<GuestAddress> WriteAcpiTables(const memory::GuestMemory& ram, uint32_t vcpus);
 
+// What a guest writes to the third of kPowerPorts to be reset.
+inline constexpr uint16_t kResetPort = kPowerPorts + 2;
+inline constexpr uint8_t kResetValue = 0x01;
+
 // What a guest asked for.
 enum class PowerRequest { kOff, kReset };
 
