@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # initramfs.sh KERNEL OUT [MODULE...]: an initial file system for test guests: busybox, init.sh as /init, mark, and the modules of
-# KERNEL (a directory of kernels.sh) with all that they need. Packages: busybox-static, cpio, kmod, xz-utils, gcc.
+# KERNEL (a directory of images/build kernel) with all that they need. Packages: busybox-static, cpio, kmod, xz-utils, gcc.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -ge 2 ]] || { sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }

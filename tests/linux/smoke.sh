@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # smoke.sh KERNELS MACHINE_RUN [KERNEL...]: boots Debian's kernels in machines, on a host whose KVM runs Linux.
-#   KERNELS      a directory of kernels.sh, with initramfs.cpio (initramfs.sh) in each kernel's directory
+#   KERNELS      build/linux, made by prepare.sh
 #   MACHINE_RUN  build/release/bin/machine_run
 #   KERNEL       which of them (default: all that are there)
 # Per kernel: bzImage and vmlinux with 1 vCPU and vmlinux with 2 to power-off; a shell that reboots the machine in place and then
@@ -9,7 +9,7 @@ set -uo pipefail
 [[ $# -ge 2 ]] || { sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 kernels=$1 machine_run=$2
 shift 2
-[[ $# -gt 0 ]] || set -- $(cd "$kernels" && for d in */vmlinuz; do echo "${d%/*}"; done)
+[[ $# -gt 0 ]] || set -- $(cd "$kernels" && for d in */bzImage; do echo "${d%/*}"; done)
 logs=out/linux
 mkdir -p "$logs"
 # What makes a boot quick where an exit to user space is slow; none of it is needed to boot.
@@ -77,7 +77,7 @@ shell() {
 }
 
 for kernel in "$@"; do
-  boot "$kernel-bzimage-1" "$kernel" vmlinuz 1 poweroff 0 "guest power-off"
+  boot "$kernel-bzimage-1" "$kernel" bzImage 1 poweroff 0 "guest power-off"
   boot "$kernel-vmlinux-1" "$kernel" vmlinux 1 poweroff 0 "guest power-off"
   boot "$kernel-vmlinux-2" "$kernel" vmlinux 2 reboot 125 "guest reset"
   boot "$kernel-panic" "$kernel" vmlinux 1 panic 125 "sysrq triggered crash|Kernel panic" "guest panic"
