@@ -62,6 +62,7 @@ class Session : private virtio::Interrupt {
         for (uint32_t& pfn : pfns) {
           const uint8_t page = in.Byte();
           pfn = page == 255 ? in.U32() : static_cast<uint32_t>(kOwnRam / kPageSize) + page * 5;
+          if (pfn < kOwnRam / kPageSize) in_order_ = false;  // it gives its own rings away
         }
         std::vector<uint8_t> bytes(pfns.size() * sizeof(uint32_t));
         if (!bytes.empty()) std::memcpy(bytes.data(), pfns.data(), bytes.size());
@@ -80,7 +81,8 @@ class Session : private virtio::Interrupt {
         in_order_ = false;  // the last ones may lie outside RAM
         break;
       }
-      case 2: {  // statistics
+      case 2: {  // statistics; elsewhere, any bytes
+        if (index == kInflateQueue) in_order_ = false;
         auto chain = driver.Chain();
         chain.Readable(in.Bytes(in.Byte()));
         if (chain.Submit().ok()) device_->QueueNotified(index);

@@ -112,8 +112,9 @@ void BlockDriver::Pump() {
 }
 
 void BlockDriver::Collect() {
-  for (uint16_t index = 0; index < queues_.size(); ++index) {
-    while (auto completion = queues_[index].Collect()) {
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    const auto index = static_cast<uint16_t>(i);
+    while (auto completion = queues_[i].Collect()) {
       const Ticket ticket = {index, completion->head};
       auto node = pending_.extract(ticket);
       if (node.empty()) continue;
