@@ -56,8 +56,11 @@ Finding DescribeGpu(const HostFiles& host, const PciFunction& gpu, const std::ve
   }
   if (!mates.empty()) absl::StrAppend(&found, " together with ", absl::StrJoin(mates, ", "));
   if (!to_bind.empty()) {
-    const std::string warning =
-        gpu.boot_display ? "The host's console goes dark with it. " : "Whatever uses it on the host must end first. ";
+    const bool driven =
+        std::any_of(to_bind.begin(), to_bind.end(), [](const PciFunction& f) { return !f.driver.empty(); });
+    absl::string_view warning;
+    if (driven) warning = "Whatever uses it on the host must end first. ";
+    if (gpu.boot_display) warning = "The host's console goes dark with it. ";
     return Note(subject, found, absl::StrCat("it cannot be given to a VM as it is; ", process),
                 absl::StrCat(warning, "As root: ", BindCommands(to_bind)));
   }
@@ -134,7 +137,8 @@ Finding ProbeVfio(const HostFiles& host) {
   if (absl::SimpleAtoi(locked, &bytes)) {
     return Warning("VFIO",
                    absl::StrCat(device, " is there and permitted, ", bytes >> 20, " MiB of memory may be locked"),
-                   "a VM with a device needs all of its memory locked, so a larger one does not start",
+                   "a VM with a device needs all of its memory locked, and a VM process has no capability to go past "
+                   "the limit",
                    "Raise it: ulimit -l unlimited (as root, or memlock in /etc/security/limits.conf).");
   }
   return Ok("VFIO", absl::StrCat(device, " is there and permitted, lockable memory: ", locked));
