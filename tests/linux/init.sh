@@ -13,6 +13,7 @@ echo "TEST clocksource $(cat /sys/devices/system/clocksource/clocksource0/curren
 echo "TEST x2apic $(dmesg | grep -c 'x2apic: enabled\|x2apic enabled\|Switched APIC routing to physical x2apic\|APIC: Switched APIC routing to: physical x2apic')"
 echo "TEST acpi $(ls /sys/firmware/acpi/tables | tr '\n' ' ')"
 echo "TEST pci $(cat /sys/bus/pci/devices/*/vendor | tr '\n' ' ')"
+echo "TEST hwrng $(cat /sys/class/misc/hw_random/rng_current) $(timeout 20 dd if=/dev/hwrng bs=16 count=1 2> /dev/null | wc -c)"
 echo "TEST uptime $(cut -d' ' -f1 /proc/uptime)"
 dmesg | grep -iE 'acpi.*(error|warning)|firmware bug|\[firmware|BUG:|WARNING:|unable to' | sed 's/^/TEST complaint /'
 echo "TEST userspace"

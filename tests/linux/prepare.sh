@@ -10,9 +10,9 @@ for name in "$@"; do
   mkdir -p "$out/$name"
   ln -sfn "$kernel/bzImage" "$kernel/vmlinux" "$out/$name/"
   initramfs=$out/$name/initramfs.cpio
-  for part in "$here/init.sh" "$here/mark.c" "$here/initramfs.sh" "$kernel/manifest.json"; do
+  for part in "$here/init.sh" "$here/mark.c" "$here/initramfs.sh" "$here/prepare.sh" "$kernel/manifest.json"; do
     if [[ ! -s $initramfs || $part -nt $initramfs ]]; then
-      bash "$here/initramfs.sh" "$kernel" "$initramfs" pvpanic-mmio
+      bash "$here/initramfs.sh" "$kernel" "$initramfs" pvpanic-mmio virtio_pci virtio_rng
       break
     fi
   done

@@ -42,11 +42,11 @@ boot() {  # NAME KERNEL IMAGE VCPUS WHAT RC LINES...
   local name=$1 kernel=$2 image=$3 vcpus=$4 what=$5 want=$6 log rc
   shift 6
   log=$logs/$name.log
-  timeout 180 "$machine_run" --kernel="$kernels/$kernel/$image" --initramfs="$kernels/$kernel/initramfs.cpio" --no-gpu --mem-mib=256 \
+  timeout 180 "$machine_run" --kernel="$kernels/$kernel/$image" --initramfs="$kernels/$kernel/initramfs.cpio" --no-gpu --rng --mem-mib=256 \
     --vcpus="$vcpus" --timeline --timeout=170 "$options test.do=$what" > "$log" 2>&1 < /dev/null
   rc=$?
   local why
-  why=$(missing "$log" "TEST cpus $vcpus" "TEST clocksource kvm-clock" "TEST userspace" "$@")
+  why=$(missing "$log" "TEST cpus $vcpus" "TEST clocksource kvm-clock" "TEST hwrng virtio_rng.0 16" "TEST userspace" "$@")
   [[ $rc -eq $want ]] || why="${why:+$why; }wanted exit code $want"
   verdict "$name" "$log" "$rc" "$why"
 }
@@ -54,7 +54,7 @@ boot() {  # NAME KERNEL IMAGE VCPUS WHAT RC LINES...
 # A shell on the serial port: `reboot` boots again in the same process, `poweroff` ends it.
 shell() {
   local name=$1 kernel=$2 log=$logs/$1.log rc why="" prompts=0 line
-  coproc VM { exec timeout 180 "$machine_run" --kernel="$kernels/$kernel/vmlinux" --initramfs="$kernels/$kernel/initramfs.cpio" --no-gpu \
+  coproc VM { exec timeout 180 "$machine_run" --kernel="$kernels/$kernel/vmlinux" --initramfs="$kernels/$kernel/initramfs.cpio" --no-gpu --rng \
     --mem-mib=256 --vcpus=2 --timeline --timeout=170 --stdin --on-reset=restart "$options test.do=shell" 2>&1; }
   local pid=$VM_PID
   : > "$log"
@@ -71,6 +71,7 @@ shell() {
   wait "$pid"
   rc=$?
   why=$(missing "$log" "^sum 42" "restart 1" "guest power-off")
+  [[ $(grep -ac "TEST hwrng virtio_rng.0 16" "$log") -eq 2 ]] || why="${why:+$why; }no random numbers from the device in each boot"
   [[ $prompts -eq 2 ]] || why="${why:+$why; }$prompts boots"
   [[ $rc -eq 0 ]] || why="${why:+$why; }exit code $rc"
   verdict "$name" "$log" "$rc" "$why"

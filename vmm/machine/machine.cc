@@ -408,6 +408,7 @@ void MachineImpl::Park() {
 }
 
 void MachineImpl::ResetDevicesOnLoop() {
+  if (ending_.load(std::memory_order_acquire)) return;
   for (const auto& slot : slots_) slot->Reset();
   // Behind what the devices posted.
   asio::post(loop_, [this, alive = std::weak_ptr<bool>(alive_)] {
@@ -425,6 +426,7 @@ absl::Status MachineImpl::Restart() {
 }
 
 void MachineImpl::RestartOnLoop() {
+  if (ending_.load(std::memory_order_acquire)) return;
   if (on_restart_) on_restart_(++restarts_);
   if (const absl::Status status = Restart(); !status.ok()) {
     return End({.cause = EndCause::kHostError, .detail = absl::StrCat("restart: ", status.ToString())});

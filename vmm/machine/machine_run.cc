@@ -10,6 +10,7 @@
 //     --mem-mib=N        guest RAM, default 64
 //     --vcpus=N          default 1
 //     --no-gpu           no display device
+//     --rng              a virtio-rng device
 //     --display=WxH      what the display device offers, default 1024x768
 //     --domain[=OS]      starts sluice-domain beside this binary and attaches (OS type: default linux); without it, 2D
 //     only
@@ -34,6 +35,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "devices/rng/device.h"
 #include "flatbuf/control_generated.h"
 #include "flatbuf/stats.h"
 #include "vmm/base/log.h"
@@ -59,6 +61,10 @@ struct RunFlags {
   uint64_t timeout_s = 0;
   LogLevel log_level = LogLevel::kWarn;
 };
+
+absl::StatusOr<std::unique_ptr<virtio::Device>> MakeRng(const DeviceContext& context) {
+  return rng::RngDevice::Create({.loop = &context.loop});
+}
 
 absl::StatusOr<RunFlags> ParseFlags(int argc, char** argv) {
   RunFlags flags;
@@ -87,6 +93,8 @@ absl::StatusOr<RunFlags> ParseFlags(int argc, char** argv) {
       flags.type_stdin = true;
     } else if (argument == "--timeline") {
       flags.timeline = true;
+    } else if (argument == "--rng") {
+      flags.machine.devices.push_back({.name = "rng", .create = MakeRng});
     } else if (argument == "--no-gpu") {
       flags.machine.gpu.reset();
     } else if (absl::StartsWith(argument, "--display=") && flags.machine.gpu.has_value()) {
@@ -259,12 +267,12 @@ absl::Status WritePpm(const gpu_front::ScanoutImage& image, const std::string& p
 int Main(int argc, char** argv) {
   auto flags = ParseFlags(argc, argv);
   if (!flags.ok()) {
-    std::fprintf(
-        stderr,
-        "machine_run: %s\nusage: machine_run [--mem-mib=N] [--vcpus=N] [--no-gpu] [--display=WxH] [--domain[=OS]] "
-        "[--ppm=FILE] [--timeout=SECONDS] [--on-reset=end|restart] [--stdin] [--timeline] [--log=LEVEL] FIRMWARE.elf | "
-        "--kernel=FILE [--initramfs=FILE] [CMDLINE]\n",
-        std::string(flags.status().message()).c_str());
+    std::fprintf(stderr,
+                 "machine_run: %s\nusage: machine_run [--mem-mib=N] [--vcpus=N] [--no-gpu] [--rng] [--display=WxH] "
+                 "[--domain[=OS]] [--ppm=FILE] [--timeout=SECONDS] [--on-reset=end|restart] [--stdin] [--timeline] "
+                 "[--log=LEVEL] FIRMWARE.elf | "
+                 "--kernel=FILE [--initramfs=FILE] [CMDLINE]\n",
+                 std::string(flags.status().message()).c_str());
     return 2;
   }
   InitLogging("machine_run", flags->log_level);
