@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::block {
@@ -115,6 +119,59 @@ TEST_P(DiskTest, AFileThatBecameShorterIsAnErrorNotAnEndlessLoop) {
   std::vector<uint8_t> bytes(8192);
   std::vector<iovec> pieces = {{bytes.data(), bytes.size()}};
   EXPECT_EQ(disk_->Read(0, absl::MakeSpan(pieces)).code(), absl::StatusCode::kDataLoss);
+}
+
+// A block device of the host's: a loop device over a nameless file. Needs root and the loop driver.
+class BlockDeviceDiskTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const UniqueFd control(open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+    const int number = control.valid() ? ioctl(control.get(), LOOP_CTL_GET_FREE) : -1;
+    if (number < 0) GTEST_SKIP() << "no loop devices here";
+    loop_ = UniqueFd(open(("/dev/loop" + std::to_string(number)).c_str(), O_RDWR | O_CLOEXEC));
+    const UniqueFd file = TempFile("/dev/shm");
+    if (!loop_.valid() || ioctl(loop_.get(), LOOP_SET_FD, file.get()) != 0) GTEST_SKIP() << "no loop device to be had";
+    attached_ = true;
+    auto disk = OpenDisk(*loop_.Duplicate(), /*read_only=*/false);
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    disk_ = *std::move(disk);
+  }
+  ~BlockDeviceDiskTest() override {
+    disk_.reset();
+    if (attached_) ioctl(loop_.get(), LOOP_CLR_FD, 0);
+  }
+  UniqueFd loop_;
+  bool attached_ = false;
+  std::unique_ptr<Disk> disk_;
+};
+
+TEST_F(BlockDeviceDiskTest, IsADiskLikeAFile) {
+  EXPECT_EQ(disk_->info().bytes, kBytes);
+  EXPECT_EQ(disk_->info().logical_block, 512u);
+  const std::vector<uint8_t> bytes = Pattern(300000);
+  ASSERT_TRUE(Write(*disk_, 0, bytes, /*durable=*/true).ok());
+  EXPECT_EQ(Read(*disk_, 0, bytes.size()), bytes);
+  EXPECT_TRUE(disk_->Flush().ok());
+}
+
+TEST_F(BlockDeviceDiskTest, ZeroesAndDiscardsWholeBlocksAndParts) {
+  const std::vector<uint8_t> bytes = Pattern(300000);
+  for (const bool unmap : {false, true}) {
+    for (const auto& [offset, size] : {std::pair<size_t, size_t>{4096, 8192}, {1000, 20000}}) {
+      ASSERT_TRUE(Write(*disk_, 0, bytes).ok());
+      ASSERT_TRUE(disk_->WriteZeroes(offset, size, unmap).ok());
+      std::vector<uint8_t> want = bytes;
+      std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(offset), size, uint8_t{0});
+      EXPECT_EQ(Read(*disk_, 0, bytes.size()), want) << unmap << " " << offset;
+    }
+  }
+  ASSERT_TRUE(Write(*disk_, 0, bytes).ok());
+  EXPECT_TRUE(disk_->Discard(1000, 20000).ok());
+  EXPECT_TRUE(disk_->Discard(1000, 20).ok());
+  // Bytes outside whole blocks of the range keep what they had.
+  std::vector<uint8_t> back = Read(*disk_, 0, bytes.size());
+  EXPECT_TRUE(std::equal(back.begin(), back.begin() + 1024, bytes.begin()));
+  EXPECT_TRUE(std::equal(back.begin() + 20992, back.end(), bytes.begin() + 20992));
 }
 
 TEST(OpenDiskTest, RefusesWhatCannotBeADisk) {
