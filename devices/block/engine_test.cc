@@ -29,7 +29,7 @@ class EngineTest : public ::testing::TestWithParam<Param>, public IoSink {
  protected:
   void SetUp() override {
     UniqueFd fd(open(GetParam().directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    ASSERT_TRUE(fd.valid());
+    if (!fd.valid()) GTEST_SKIP() << GetParam().directory << " has no nameless files";
     fd_ = fd.get();
     ASSERT_EQ(ftruncate(fd_, kBytes), 0);
     auto disk = OpenDisk(std::move(fd), false);
