@@ -169,6 +169,28 @@ const DriverDevice* VulkanDriver::Find(VkPhysicalDevice handle) const {
   return nullptr;
 }
 
+bool VulkanDriver::ImportsImages(const DriverDevice& device) const {
+  PFN_vkGetPhysicalDeviceImageFormatProperties2 get = nullptr;
+  if (!LoadFunction(get_, instance_, "vkGetPhysicalDeviceImageFormatProperties2", &get)) return false;
+  VkPhysicalDeviceExternalImageFormatInfo external{};
+  external.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO;
+  external.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  VkPhysicalDeviceImageFormatInfo2 info{};
+  info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2;
+  info.pNext = &external;
+  info.format = VK_FORMAT_R8G8B8A8_UNORM;
+  info.type = VK_IMAGE_TYPE_2D;
+  info.tiling = VK_IMAGE_TILING_OPTIMAL;
+  info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT;
+  VkExternalImageFormatProperties out{};
+  out.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES;
+  VkImageFormatProperties2 properties{};
+  properties.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2;
+  properties.pNext = &out;
+  return get(device.handle, &info, &properties) == VK_SUCCESS &&
+         (out.externalMemoryProperties.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0;
+}
+
 absl::Status VulkanDriver::Probe(DriverDevice& device, bool import_host_memory) {
   PFN_vkEnumerateDeviceExtensionProperties enumerate_extensions = nullptr;
   PFN_vkGetPhysicalDeviceProperties2 get_properties = nullptr;
@@ -234,6 +256,7 @@ absl::Status VulkanDriver::Probe(DriverDevice& device, bool import_host_memory) 
       }
     }
   }
+  device.imports_images = device.import_types != 0 && ImportsImages(device);
   if (LoadFunction(get_device_proc_addr_, probe, "vkDestroyDevice", &destroy_device)) destroy_device(probe, nullptr);
   return absl::OkStatus();
 }

@@ -28,6 +28,7 @@ struct DriverDevice {
   // Memory types through which host memory can be imported (VK_EXT_external_memory_host), as a bit mask; 0: none. Then
   // host-visible memory is kept equal by copies (host_copies.h).
   uint32_t import_types = 0;
+  bool imports_images = false;       // memory of optimal images may be such, too
   uint64_t import_alignment = 4096;  // of pointers and sizes; a power of two
   // Extensions that the worker enables behind the guest's back.
   std::vector<const char*> extra_extensions;
@@ -70,6 +71,7 @@ class VulkanDriver {
 
  private:
   VulkanDriver() = default;
+  bool ImportsImages(const DriverDevice& device) const;
   absl::Status Probe(DriverDevice& device, bool import_host_memory);
 
   VkInstance instance_ = VK_NULL_HANDLE;

@@ -155,8 +155,10 @@ VkResult WorkerPolicy::vkCreateImage(exec::Call& call, VkDevice device, const Vk
   const Device* state = FindDevice(device);
   VkImageCreateInfo copy = *info;
   VkExternalMemoryImageCreateInfo external{};
-  // Only linear images are looked at through shared memory; drivers place optimal ones as they like.
-  if (state != nullptr && state->physical->import_types != 0 && info->tiling == VK_IMAGE_TILING_LINEAR &&
+  // An image whose contents count from the beginning may not say that it wants imported memory (Vulkan 1.3,
+  // VUID-VkImageCreateInfo-pNext-01443).
+  if (state != nullptr && state->physical->import_types != 0 && info->initialLayout == VK_IMAGE_LAYOUT_UNDEFINED &&
+      (info->tiling == VK_IMAGE_TILING_LINEAR || state->physical->imports_images) &&
       !Chained(info->pNext, VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO)) {
     external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO;
     external.pNext = info->pNext;

@@ -8,6 +8,22 @@
 #include "vmm/base/checked.h"
 
 namespace sluice::worker {
+namespace {
+
+// Memory in a blob is no dedicated allocation: its size is rounded up to whole pages, and a dedicated one's must be
+// exactly what the resource needs (VUID-VkMemoryDedicatedAllocateInfo-buffer-01435). The chain is the executor's copy.
+void DropDedication(VkMemoryAllocateInfo* info) {
+  auto* before = static_cast<VkBaseOutStructure*>(static_cast<void*>(info));
+  while (before->pNext != nullptr) {
+    if (before->pNext->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO) {
+      before->pNext = before->pNext->pNext;
+    } else {
+      before = before->pNext;
+    }
+  }
+}
+
+}  // namespace
 
 VkResult WorkerPolicy::vkAllocateMemory(exec::Call& call, VkDevice device, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks* allocator, VkDeviceMemory* memory,
@@ -37,6 +53,7 @@ VkResult WorkerPolicy::vkAllocateMemory(exec::Call& call, VkDevice device, const
   }
   VkMemoryAllocateInfo whole = *info;
   whole.allocationSize = *size;
+  DropDedication(&whole);
   VkResult result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
   if (state->physical->import_types == 0) {
     result = AllocateCopied(call, device, whole, record.blob, resource_offset, memory);

@@ -52,6 +52,9 @@ jail::SeccompPolicy WorkerSeccompPolicy(pid_t pid) {
   // The driver lowers the priority of its background threads; libc's thread attributes ask for limits.
   policy.Allow({"setpriority", "sched_setscheduler", "sched_getscheduler", "sched_getparam", "prlimit64", "sysinfo"});
 
+  // Layers and drivers ask for whose home directory they might look in; it is nobody's and not there.
+  policy.Allow({"getuid", "geteuid"});
+
   // Clocks; the vDSO falls back to these.
   policy.Allow({"clock_gettime", "gettimeofday", "clock_nanosleep", "nanosleep", "clock_getres"});
   policy.Allow({"getrandom"});
@@ -62,16 +65,16 @@ jail::SeccompPolicy WorkerSeccompPolicy(pid_t pid) {
 
   // Loading: the Vulkan loader looks for drivers in many places, drivers look for devices, the dynamic linker maps
   // them; drivers of displays try to reach a window system (it is not there). wait4: the helper of the empty root.
-  policy.AllowInit({"pread64", "getdents64",  "statx",       "statfs",   "fstatfs",        "getcwd",     "uname",
-                    "getuid",  "geteuid",     "getgid",      "getegid",  "timerfd_create", "pipe2",      "wait4",
-                    "getppid", "arch_prctl",  "socket",      "connect",  "getsockopt",     "setsockopt", "recvfrom",
-                    "sendto",  "getpeername", "getsockname", "shutdown", "flock",          "mlock",      "mkdir",
-                    "unlink",  "rename",      "dup"});
+  policy.AllowInit({"pread64",  "getdents64", "statx",       "statfs",         "fstatfs",    "getcwd",
+                    "uname",    "getgid",     "getegid",     "timerfd_create", "pipe2",      "wait4",
+                    "getppid",  "arch_prctl", "socket",      "connect",        "getsockopt", "setsockopt",
+                    "recvfrom", "sendto",     "getpeername", "getsockname",    "shutdown",   "flock",
+                    "mlock",    "mkdir",      "unlink",      "rename",         "dup"});
   policy.AllowInitIf("fcntl", {});
   policy.AllowInitIf("ioctl", {});
   // Lazy look-ups of libraries (time zone, CPU topology, caches) find nothing in the empty root.
   policy.FailInRun(ENOENT, {"openat", "open", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "stat",
-                            "lstat", "newfstatat"});
+                            "lstat", "newfstatat", "mkdir", "unlink"});
   return policy;
 }
 
