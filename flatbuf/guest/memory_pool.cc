@@ -1,5 +1,7 @@
 #include "flatbuf/guest/memory_pool.h"
 
+#include <string.h>
+
 #include <initializer_list>
 
 #include "flatbuf/guest/channel.h"
@@ -26,8 +28,9 @@ struct MemoryChunk {
   uint64_t bytes = 0;   // of it, those that are cut up
   Buffer<FreeRange> free;
   uint64_t free_bytes = 0;
-  uint64_t told = 0;  // ring position after the last message that names it
-  bool own = false;   // of one large allocation
+  uint64_t used_up_to = 0;  // bytes beyond are as the platform gave them: zero
+  uint64_t told = 0;        // ring position after the last message that names it
+  bool own = false;         // of one large allocation
 
   bool empty() const { return free_bytes == bytes; }
 
@@ -145,6 +148,12 @@ bool MemoryPool::Allocate(GuestChannel& channel, uint64_t size, SharedRange* out
   out->size = bytes;
   out->pointer = static_cast<uint8_t*>(chunk->memory.pointer) + offset;
   out->chunk = chunk;
+  // Drivers give fresh pages, and programs have come to read what they never wrote.
+  if (offset < chunk->used_up_to) {
+    const uint64_t used = chunk->used_up_to - offset;
+    memset(out->pointer, 0, used < bytes ? used : bytes);
+  }
+  if (chunk->used_up_to < offset + bytes) chunk->used_up_to = offset + bytes;
   return true;
 }
 

@@ -52,7 +52,7 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
   ~MemoryPool();  // forgets; see Clear
 
-  // At least `size` bytes (> 0). False: the quota or the machine has no more.
+  // At least `size` bytes (> 0), all zero. False: the quota or the machine has no more.
   bool Allocate(GuestChannel& channel, uint64_t size, SharedRange* out);
   // The message that names the range has been sent: its blob must be found until the worker has executed that.
   void Told(const GuestChannel& channel, const SharedRange& range);

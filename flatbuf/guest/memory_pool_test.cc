@@ -2,7 +2,9 @@
 #include "flatbuf/guest/memory_pool.h"
 
 #include <gtest/gtest.h>
+#include <string.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <new>
@@ -91,6 +93,18 @@ TEST(MemoryPool, ManySmallAllocationsShareFewBlobs) {
   EXPECT_LE(platform.channel.memory().chunks(), 1u) << "one empty chunk may stay";
   platform.channel.memory().Trim(platform.channel);
   EXPECT_EQ(platform.held, 0u);
+}
+
+TEST(MemoryPool, WhatIsHandedOutIsZeroWhateverWasThereBefore) {
+  CountingPlatform platform;
+  for (const uint64_t size : {100'000u, 10'000u, 300'000u, 50'000u}) {
+    SharedRange range;
+    ASSERT_TRUE(platform.Allocate(size, &range));
+    const auto* bytes = static_cast<const uint8_t*>(range.pointer);
+    EXPECT_TRUE(std::all_of(bytes, bytes + range.size, [](uint8_t byte) { return byte == 0; })) << size;
+    memset(range.pointer, 0x5a, range.size);
+    platform.Free(range);
+  }
 }
 
 TEST(MemoryPool, RangesAreAlignedAndNeverOverlapWhateverIsFreed) {
