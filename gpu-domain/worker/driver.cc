@@ -134,6 +134,7 @@ absl::StatusOr<std::unique_ptr<VulkanDriver>> VulkanDriver::Create(const DriverO
     DriverDevice device;
     device.handle = handle;
     device.name = properties.deviceName;
+    device.is_cpu = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     device.api_version = properties.apiVersion;
     seen.push_back(device.name);
     if (!Selected(device.name, gpus) || device.api_version < kLeastDeviceVersion) continue;
@@ -160,6 +161,10 @@ VulkanDriver::~VulkanDriver() {
     destroy_messenger(instance_, messenger_, nullptr);
   }
   if (instance_ != VK_NULL_HANDLE && destroy_instance_ != nullptr) destroy_instance_(instance_, nullptr);
+}
+
+bool VulkanDriver::has_cpu_device() const {
+  return std::any_of(devices_.begin(), devices_.end(), [](const DriverDevice& device) { return device.is_cpu; });
 }
 
 const DriverDevice* VulkanDriver::Find(VkPhysicalDevice handle) const {

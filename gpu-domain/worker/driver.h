@@ -24,6 +24,7 @@ struct DriverDevice {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   std::string name;
   uint32_t api_version = 0;
+  bool is_cpu = false;
   VkPhysicalDeviceFeatures features{};
   // Memory types through which host memory can be imported (VK_EXT_external_memory_host), as a bit mask; 0: none. Then
   // host-visible memory is kept equal by copies (host_copies.h).
@@ -63,6 +64,7 @@ class VulkanDriver {
 
   VkInstance instance() const { return instance_; }
   const std::vector<DriverDevice>& devices() const { return devices_; }
+  bool has_cpu_device() const;
   // Null for a handle that is not one of devices().
   const DriverDevice* Find(VkPhysicalDevice handle) const;
   // What ranges of shared memory are aligned to, so that every device can import them; at least a page.

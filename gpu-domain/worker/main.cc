@@ -44,8 +44,8 @@ ABSL_FLAG(std::vector<std::string>, gpus, {}, "parts of Vulkan device names, com
 ABSL_FLAG(bool, require_hardware, false, "use no device that is a CPU");
 ABSL_FLAG(bool, import_host_memory, true,
           "let the driver import memory that guests see; false: copy, as for drivers that cannot (for tests)");
-// A driver on a CPU compiles shaders in here, and on a busy or emulated processor that alone has taken 30 s.
-ABSL_FLAG(absl::Duration, gpu_timeout, absl::Seconds(120), "GPU work that takes longer is a hang");
+ABSL_FLAG(absl::Duration, gpu_timeout, absl::ZeroDuration(),
+          "GPU work that takes longer is a hang; 0: 30 s, or 2 minutes where a device is a CPU");
 ABSL_FLAG(absl::Duration, reply_timeout, absl::Seconds(10), "how long a guest may leave its reply ring full");
 ABSL_FLAG(bool, spare, false, "get ready, then wait on descriptor 3 for a channel and the name of its front-end");
 ABSL_FLAG(bool, validate, false,
@@ -57,6 +57,10 @@ ABSL_FLAG(int, log_level, 1, "0 debug, 1 info, 2 warnings, 3 errors");
 
 namespace sluice::worker {
 namespace {
+
+constexpr absl::Duration kGpuTimeout = absl::Seconds(30);
+// A driver on a CPU compiles shaders in here, and on a busy or emulated processor that alone has taken 30 s.
+constexpr absl::Duration kCpuTimeout = absl::Minutes(2);
 
 // The descriptor if it is open, close-on-exec from now on.
 UniqueFd TakeFd(int number) {
@@ -83,7 +87,7 @@ int Fail(int code, const absl::Status& status) {
 }
 
 int Main() {
-  const WorkerOptions options = OptionsFromFlags();
+  WorkerOptions options = OptionsFromFlags();
   const int level = std::min(std::max(absl::GetFlag(FLAGS_log_level), 0), 3);
   InitLogging(absl::StrCat("worker ", options.name), static_cast<LogLevel>(level));
   const bool jailed = absl::GetFlag(FLAGS_jail);
@@ -134,6 +138,9 @@ int Main() {
                             .import_host_memory = absl::GetFlag(FLAGS_import_host_memory),
                             .validate = absl::GetFlag(FLAGS_validate)});
   if (!driver.ok()) return Fail(kExitNoVulkan, driver.status());
+  if (options.gpu_timeout == absl::ZeroDuration()) {
+    options.gpu_timeout = (*driver)->has_cpu_device() ? kCpuTimeout : kGpuTimeout;
+  }
   const bool spare = absl::GetFlag(FLAGS_spare);
   UniqueFd handover = spare ? std::move(channel) : UniqueFd();
   Worker worker(options, std::move(channel), driver->get(), stats, std::move(capture));
