@@ -6,7 +6,7 @@ namespace sluice::wire {
 
 void CopyFromShared(void* to, const void* from, size_t bytes) {
   // A plain memcpy into private memory; the barrier keeps the compiler from reading `from` again in place of `to`.
-  memcpy(to, from, bytes);
+  if (bytes != 0) memcpy(to, from, bytes);  // of nothing, `to` may be null
   asm volatile("" : : "r"(to), "r"(from) : "memory");
 }
 
