@@ -259,7 +259,9 @@ class ClientTest : public ::testing::Test {
     client_ = std::move(pair->second);
     options_ = {.socket = client_.get(), .input = terminal_.get(), .output = terminal_.get()};
   }
-  void TearDown() override {
+  void TearDown() override { EndClient(); }
+  // Before what it reads and writes is closed.
+  void EndClient() {
     server_.Reset();
     if (thread_.joinable()) thread_.join();
   }
@@ -380,6 +382,7 @@ TEST_F(ClientTest, APipeIsPassedOnAndItsEndIsNotTheConsolesEnd) {
   ASSERT_TRUE(Wait([&] { return read(keyboard_.get(), &shown, 1) == 1; }));
   EXPECT_EQ(shown, 'x');
   EXPECT_FALSE(ended_);
+  EndClient();
 }
 
 }  // namespace
