@@ -41,7 +41,7 @@ function(sluice_executable name)
 endfunction()
 
 function(sluice_test name)
-  cmake_parse_arguments(A "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "SERIAL" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(SLUICE_FUZZ)
     return()
   endif()
@@ -57,6 +57,9 @@ function(sluice_test name)
     # One word, e.g. "e2e-kvm": gtest_discover_tests takes a list of labels apart. `ctest -L kvm` matches a part of it.
     list(JOIN A_LABELS "-" label)
     list(APPEND properties LABELS ${label})
+  endif()
+  if(A_SERIAL)
+    list(APPEND properties RUN_SERIAL TRUE)  # beside no other test
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
 endfunction()
